@@ -137,7 +137,7 @@ def _unzipped(data: Path, name: str, target: Path) -> bool:
 
 def _whole(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | None:
     target = inside(folder, path)
-    address = store.place_of(client, run_id)
+    address, _ = store.noted(client, run_id)
     if not address:
         return None
 

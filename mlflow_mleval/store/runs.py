@@ -459,9 +459,7 @@ def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
     updated = tags.get(schema.TAG_UPDATED, "")
     timestamp = int(updated) if same and updated.isdecimal() else int(time.time() * 1000)
     identity = payload.identity() | {schema.TAG_UPDATED: str(timestamp)}
-    if (
-        same and schema.TAG_CLAIM in tags
-    ):  # it goes on with what another attempt began, which may be brought in later
+    if same and schema.TAG_CLAIM in tags:  # of another attempt, which may be brought in later
         del identity[schema.TAG_CLAIM]
     with store.store_errors("write to"):
         log(client, run_id, tags=(written := packed(identity, tags)))

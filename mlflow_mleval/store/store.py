@@ -434,50 +434,40 @@ def having(
     return [run for run in held if not value or run.data.tags[tag] == value]
 
 
-#: What is noted of runs that were read, by store and run, and of how many this is kept: where
-#: their artifacts lie, and the tag of their counts.
+#: What is noted of runs that were read, by store and run, and of how many this is kept.
 _noted: dict[str, dict[str, tuple[str, str]]] = {}
 _MOST_NOTED = 100_000
-_NOTHING = ("", "")
 
 
-def place_of(client: MlflowClient, run_id: str) -> str:
-    """Where the artifacts of a run are said to lie; empty where it has none of ours, for it was
-    imported from a table. Asks nothing of a run that a search has read.
+def noted(client: MlflowClient, run_id: str) -> tuple[str, str]:
+    """Where the artifacts of a run are said to lie, and the tag of its counts; both empty where it
+    has none. Asks nothing of a run that a search has read.
     """
-    note = _noted_here().get(run_id)
-    return _place(client.get_run(run_id)) if note is None else note[0]
+    notes = _noted.setdefault(mlflow.get_tracking_uri(), {})
+    if run_id not in notes:
+        notes[run_id] = _note(opened(client.get_run(run_id)))
+    return notes[run_id]
 
 
-def counts_tag_of(run_id: str) -> str:
-    """The tag `TAG_COUNTS` of a run that a search has read; empty where it has none."""
-    return _noted_here().get(run_id, _NOTHING)[1]
-
-
-def _noted_here() -> dict[str, tuple[str, str]]:
-    return _noted.setdefault(mlflow.get_tracking_uri(), {})
-
-
-def _place(run: Run) -> str:
-    imported = run.data.tags.get(schema.TAG_KIND) == schema.KIND_IMPORT
-    return "" if imported else str(run.info.artifact_uri)
+def _note(run: Run) -> tuple[str, str]:
+    tags = run.data.tags
+    imported = tags.get(schema.TAG_KIND) == schema.KIND_IMPORT  # from a table, without artifacts
+    return "" if imported else str(run.info.artifact_uri), tags.get(schema.TAG_COUNTS, "")
 
 
 def _noted_page(runs: Iterable[Run]) -> list[Run]:
-    """The runs of a page, opened. Something of them is noted; of runs of ours, what MLflow keeps
-    of each metric beside its value is dropped, for it is most of the memory. Runs share the text
-    of their keys.
+    """The runs of a page, opened and noted, which share the text of their keys. What MLflow keeps
+    of each metric of ours beside its value is dropped, for it is most of the memory.
     """
     if sum(map(len, _noted.values())) > _MOST_NOTED:
         _noted.clear()
-    noted, page = _noted_here(), []
+    notes, page = _noted.setdefault(mlflow.get_tracking_uri(), {}), []
     for run in runs:
         data = run.data
         data._metrics = {sys.intern(key): value for key, value in data.metrics.items()}
         data._tags = {sys.intern(key): text for key, text in data.tags.items()}
         page.append(opened(run))
-        note = _place(run), data.tags.get(schema.TAG_COUNTS, "")
-        noted[run.info.run_id] = note if any(note) else _NOTHING
+        notes[run.info.run_id] = _note(run)
         if schema.TAG_METHOD in data.tags:
             data._metric_objs = []
     return page

@@ -331,7 +331,7 @@ def _sums_by_fold(
     client: MlflowClient, run_id: str, wanted: Sequence[str] | None
 ) -> dict[int, Sequence[float]] | str:
     """tp, fp, fn and tn by fold, from the tag, or of single labels from the artifact."""
-    text = store.counts_tag_of(run_id)
+    _, text = store.noted(client, run_id)
     if text and wanted is None:
         folds, sums = schema.decode_counts(text)
         return dict(zip(folds, zip(*sums.values(), strict=True), strict=True))

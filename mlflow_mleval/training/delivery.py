@@ -285,7 +285,7 @@ class Delivery:
             return
         again = ", and so is what follows until the store answers again"
         more = again if self._uri in _troubles else ""
-        is_kept, text = _kept(payload, run_id, experiment_name, "it", more)
+        is_kept, text = _kept(payload, run_id, experiment_name, more)
         if self.news or not is_kept:
             self.warning = f"{what} was not logged. {self.reason} {text}"
 
@@ -351,20 +351,21 @@ def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | No
     if isinstance(error, runs.RunRefusedError):
         raise_alone(error)
     text = store.redacted(str(error) if isinstance(error, StoreError) else delivery.reason)
-    raise_alone(StoreError(f"{text} {_kept(payload, run_id, experiment_name, 'the result')[1]}"))
+    raise_alone(StoreError(f"{text} {_kept(payload, run_id, experiment_name)[1]}"))
     return None
 
 
 def _kept(
-    payload: runs.Payload, run_id: str | None, experiment_name: str | None, it: str, more: str = ""
+    payload: runs.Payload, run_id: str | None, experiment_name: str | None, more: str = ""
 ) -> tuple[bool, str]:
     """Whether it could be kept in the local folder, and what to say of it."""
     try:
         folder = keep(payload, run_id=run_id, experiment_name=experiment_name).parent
     except OSError as error:
-        return False, f"Nor could {it} be kept: {error}"
-    told = f"{it.capitalize()} is kept in {folder}{more}"
-    return True, f"{told}. Bring it in later: mleval import {folder}"
+        return False, f"Nor could the result be kept: {error}"
+    return True, (
+        f"The result is kept in {folder}{more}. Bring it in later: mleval import {folder}"
+    )
 
 
 def forget() -> None:
