@@ -12,9 +12,7 @@ Ways: TypeAlias = Sequence[tuple[str, Mapping[str, Any]]]
 
 
 class MlevalError(Exception):
-    """Base of every error that a user can fix; the CLI prints its text as one line and exits with
-    1.
-    """
+    """Base of every error that a user can fix; the CLI prints it as one line and exits with 1."""
 
 
 class NoRunsError(MlevalError):
@@ -22,9 +20,7 @@ class NoRunsError(MlevalError):
 
 
 class IncomparableRunsError(MlevalError):
-    """The runs cannot be put into one table: mixed conventions, no measure in common, one method
-    only.
-    """
+    """The runs cannot be one table: mixed conventions, no measure in common, one method only."""
 
 
 class ChoiceError(IncomparableRunsError):
@@ -85,9 +81,7 @@ class UndirectedError(ChoiceError, MeasureError, NoRunsError):
     def ways_for(
         metrics: Sequence[str], suggested: Mapping[str, str], every: bool
     ) -> list[tuple[str, dict[str, Any]]]:
-        """To take the directions that are suggested, and either one of metrics without any, where
-        `every` one has to have a direction or none is suggested.
-        """
+        """To take suggested directions, or either one for metrics that need one and have none."""
         silent = [m for m in metrics if m not in suggested] if every or not suggested else []
         more = {"directions": "proposed"} if suggested else {}
 

@@ -143,22 +143,29 @@ def _redacted(text: str, uris: Iterable[str], words: bool) -> str:
 def _all_secrets(addresses: Iterable[str], words: bool) -> tuple[str, ...]:
     """The secrets of these addresses and of this machine, the longest first."""
     secrets = {value for name, value in os.environ.items() if _TOKENS.fullmatch(name)}
-    secrets.update(*map(_secrets, addresses))
-    # as MLflow takes them: from addresses, the environment, and its own file
-    logins: list[tuple[str, ...]] = [*map(_login, addresses)]
+    secrets.update(*map(_beside_passwords, addresses))
+    logins = [tuple((_parted(uri)[1] or "").partition(":")[::2]) for uri in addresses]
     logins.append(tuple(os.environ.get(f"MLFLOW_TRACKING_{what}", "") for what in _LOGIN))
     with suppress(OSError, RuntimeError):  # there is none, or no home
         file = Path("~/.mlflow/credentials").expanduser()
         lines = _CREDENTIALS.findall(file.read_text(encoding="utf-8", errors="replace"))
         held = {what.upper(): value for what, value in lines}
         logins.append(tuple(held.get(what, "") for what in _LOGIN))
-    passwords = {password for _, password in logins if password}
+    passwords = {password for _, password in logins} - {""}
     secrets.update(*map(_parts, passwords))
     secrets.update([*map(unquote, secrets), *map(unquote_plus, secrets)])
     pairs = {f"{user}:{password}" for user, _ in logins for password in passwords}
     secrets.update(*map(_in_a_header, pairs | {*map(unquote, pairs)}))
     chosen = [one for one in secrets if len(one) > 1 and (words or not _reads_like_words(one))]
     return tuple(sorted(chosen, key=lambda one: (-len(one), one)))
+
+
+def _beside_passwords(uri: str) -> Iterator[str]:
+    """The other secrets of a URI: a user that may be a token, and parameters."""
+    start, login, rest = _parted(uri)
+    if login and _masked_login(start, login) == HIDDEN:
+        yield from _parts(login.partition(":")[0])
+    yield from (value for _, _, value, secret in _query(rest or "")[2] if secret)
 
 
 def _in_a_header(pair: str) -> Iterator[str]:
@@ -264,24 +271,6 @@ def _query(rest: str) -> tuple[str, str, list[tuple[str, str, str, bool]]]:
         before |= secret
         parts.append((key, sign, value, secret))
     return head, mark, parts
-
-
-def _login(uri: str) -> tuple[str, str]:
-    """User and password of a URI, both empty where it has none."""
-    _, login, _ = _parted(uri)
-    user, _, password = (login or "").partition(":")
-    return user, password
-
-
-def _secrets(uri: str) -> Iterator[str]:
-    """The secrets of a URI, with each part that a parser may take for one of its own."""
-    start, login, rest = _parted(uri)
-    user, password = _login(uri)
-    if login is not None and _masked_login(start, login) == HIDDEN:
-        yield from _parts(user)
-    yield from _parts(password)
-    if rest is not None:
-        yield from (value for _, _, value, secret in _query(rest)[2] if secret)
 
 
 def _parts(password: str) -> Iterator[str]:

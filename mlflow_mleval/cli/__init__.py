@@ -40,7 +40,6 @@ from mlflow_mleval.cli.command import (
 )
 from mlflow_mleval.cli.commands import by_measure, evaluate, gate, heeded, profile, run_over
 from mlflow_mleval.package import __version__
-from mlflow_mleval.paths import inside
 from mlflow_mleval.selection import Choices, Selection
 
 #: What the tests of a study heed beside.
@@ -190,11 +189,8 @@ def runs(output: str | None, forget: bool, yes: bool, **choices: Any) -> None:
     if forget:
         from mlflow_mleval.store import runs as stored
 
-        found = stored.marks_of(Selection.of(choices))
-        click.echo(stored.marks_told(found))
-        if yes:
-            stored.remove_marks(found)
-        elif found:
+        click.echo(stored.forget(Selection.of(choices), yes))
+        if not yes:
             click.echo("Nothing was changed; --yes does it.")
         return
     from mlflow_mleval.report.content.listings import found_document
@@ -472,6 +468,8 @@ def _render(
                 f"the data of a report lie in {folder} beside it, and that is a link. Delete it, "
                 "or choose another name."
             )
+        from mlflow_mleval.validation import inside
+
         data = ((str(inside(folder, name)), make()) for name, make in made.parts().items())
         page = map(made.render, ["html"], [width()])  # made when data are written
         write_all(chain(data, [(filename, page)]))

@@ -37,9 +37,9 @@ from mlflow.utils.credentials import get_default_host_creds
 from mlflow.utils.rest_utils import http_request
 
 from mlflow_mleval.errors import StoreError
-from mlflow_mleval.paths import check_paths, inside
 from mlflow_mleval.secrets import masked, remember
 from mlflow_mleval.store import budget, schema, store
+from mlflow_mleval.validation import check_paths, inside
 
 #: Bytes that the server takes in one file, and seconds that it may take.
 MOST_BYTES, SECONDS = 10 * 1024 * 1024, 300
@@ -64,9 +64,7 @@ _silent: dict[str, float] = {}
 
 
 def go_by_routes() -> None:
-    """From now on nothing in this process reaches an artifact at its address: anybody may write
-    addresses into runs.
-    """
+    """From now on this process reaches no artifact at an address: anybody may write one."""
     global _only_routes
     _only_routes = True
     get_registered_artifact_repositories().clear()
@@ -89,9 +87,7 @@ def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path 
 def artifact(
     client: MlflowClient, run_id: str, path: str, read: Callable[[Path], Found]
 ) -> Found | str | None:
-    """What is read of a file among the artifacts of a run, or the reason why it cannot be read;
-    None where there is none.
-    """
+    """What is read of an artifact of a run, why it cannot be read, or None where there is none."""
 
     def content() -> Found | None:
         with tempfile.TemporaryDirectory() as folder:
@@ -116,9 +112,7 @@ def at_once(read: Callable[[Item], Found], items: Iterable[Item]) -> list[Found 
 
 
 def _unzipped(data: Path, name: str, target: Path) -> bool:
-    """Take one file out of those in one; False where it is not there. A ValueError where it is
-    damaged, or larger than what is written.
-    """
+    """Whether the file is among those in one, to be taken out; a ValueError if it is not ours."""
     size = data.stat().st_size
     with data.open("rb") as file:
         file.seek(max(0, size - _END.size))
@@ -143,18 +137,20 @@ def _unzipped(data: Path, name: str, target: Path) -> bool:
 
 def _whole(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | None:
     target = inside(folder, path)
-    address = store.place_of(client, run_id)
+    address, _ = store.noted(client, run_id)
     if not address:
         return None
 
     def fetch() -> bool:
-        if not _only_routes and _by_route(run_id, address, path, target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        is_route = urlsplit(address).scheme == "mlflow-artifacts" and store.server_address()
+        is_own = is_route and _host(address) in ("", _host(mlflow.get_tracking_uri()))
+        if is_own and not _only_routes and _Routes(run_id).fetch(path, target):  # one request
             return True
         there = _repository(run_id, address)
         beside = there.list_artifacts(path.rpartition("/")[0] or None)
         if all(entry.is_dir or entry.path != path for entry in beside):
             return False
-        target.parent.mkdir(parents=True, exist_ok=True)
         there._download_file(path, str(target))  # in this thread: `download_artifacts` has a pool
         return True
 
@@ -163,29 +159,8 @@ def _whole(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | 
     return target if fetched else None
 
 
-def _by_route(run_id: str, address: str, path: str, target: Path) -> bool:
-    """Fetch what the tracking server holds itself by one request; False where it has none, or
-    gives it in another way only.
-    """
-    hosts = "", _host(mlflow.get_tracking_uri())
-    scheme = urlsplit(address).scheme
-    if scheme != "mlflow-artifacts" or _host(address) not in hosts or not store.server_address():
-        return False
-    asked = {"run_id": run_id, "path": path}
-    with _asked("GET", "/get-artifact", asked, stream=True) as response:
-        if response.status_code != requests.codes.ok:
-            return False
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("wb") as file:
-            for chunk in response.iter_content(_CHUNK):
-                file.write(chunk)
-    return True
-
-
 def check_login(address: str) -> None:
-    """Raise a ValueError where MLflow would tell the store's login to another host: anybody may
-    name one as the place of a run's artifacts.
-    """
+    """Raise a ValueError where MLflow would tell the store's login to a host that a run names."""
     host = _host(address)
     allowed = {_host(mlflow.get_tracking_uri()), *os.environ.get(HOSTS, "").split(",")}
     login = get_default_host_creds(address)
@@ -211,9 +186,7 @@ def _host(address: str) -> str:
 
 @contextmanager
 def _address_errors(address: str) -> Iterator[None]:
-    """Whatever fails at an address that anybody may have written into a run names it; a host that
-    gave no answer is left alone for a while.
-    """
+    """Name an address at which something fails; leave a host alone that gave no answer."""
     host = ""
     try:
         host = urlsplit(address).netloc
@@ -280,9 +253,7 @@ def _repository(run_id: str, address: str) -> Any:
 
 
 def check_targets(there: Any, paths: Collection[str]) -> None:
-    """Raise a ValueError where files would not land among the artifacts, such as beyond a link in a
-    local folder.
-    """
+    """Raise a ValueError where files would not land among the artifacts, as beyond a link."""
     check_paths(paths)
     if (folder := getattr(there, "artifact_dir", None)) is not None:
         for path in paths:
@@ -290,9 +261,7 @@ def check_targets(there: Any, paths: Collection[str]) -> None:
 
 
 def remove(run: Run, paths: Collection[str]) -> None:
-    """Delete artifacts of a run; they stay where the server's routes are the only way, which delete
-    none, or the store cannot.
-    """
+    """Delete artifacts of a run where the store can; the server's routes cannot."""
     if _only_routes:
         return
     there = repository(run)
@@ -313,29 +282,35 @@ class _Routes:
         query = {"run_uuid": self.run_id, "path": path}
         kind = {"Content-Type": "application/octet-stream"}
         content = Path(file).read_bytes()
-        _answer(
-            "POST", "/ajax-api/2.0/mlflow/upload-artifact", query, data=content, extra_headers=kind
-        )
+        to = "/ajax-api/2.0/mlflow/upload-artifact"
+        _asked("POST", to, query, data=content, extra_headers=kind).raise_for_status()
 
     def list_artifacts(self, folder: str | None = None) -> list[FileInfo]:
         query = {"run_id": self.run_id} | ({"path": folder} if folder else {})
-        files = _answer("GET", "/api/2.0/mlflow/artifacts/list", query).json().get("files", [])
+        response = _asked("GET", "/api/2.0/mlflow/artifacts/list", query)
+        response.raise_for_status()
+        files = response.json().get("files", [])
         return [FileInfo(entry["path"], bool(entry.get("is_dir")), None) for entry in files]
 
     def _download_file(self, path: str, target: str) -> None:
+        if not self.fetch(path, Path(target)):
+            raise MlflowException(f"the server gives no {path}")
+
+    def fetch(self, path: str, target: Path) -> bool:
+        """Whether the server has the file, and gives it."""
         query = {"run_id": self.run_id, "path": path}
-        Path(target).write_bytes(_answer("GET", "/get-artifact", query).content)
+        with _asked("GET", "/get-artifact", query, stream=True) as response:
+            if response.status_code != requests.codes.ok:
+                return False
+            with target.open("wb") as file:
+                for chunk in response.iter_content(_CHUNK):
+                    file.write(chunk)
+        return True
 
 
 def _asked(method: str, path: str, query: dict[str, str], **more: Any) -> requests.Response:
     """What the server answers to one request in the name of whoever asks here."""
     login = get_default_host_creds(mlflow.get_tracking_uri())
-    once: dict[str, Any] = {"max_retries": 0, "raise_on_status": False}
-    return http_request(login, path, method, params=query, **once, **more)
-
-
-def _answer(method: str, path: str, query: dict[str, str], **more: Any) -> requests.Response:
-    ask = partial(_asked, method, path, query, timeout=SECONDS, **more)
-    response = budget.within(path, ask, budget.MOST_ARTIFACT)
-    response.raise_for_status()
-    return response
+    once: dict[str, Any] = {"max_retries": 0, "raise_on_status": False, "timeout": SECONDS}
+    ask = partial(http_request, login, path, method, params=query, **once, **more)
+    return budget.within(path, ask, budget.MOST_ARTIFACT)

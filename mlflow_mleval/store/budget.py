@@ -64,9 +64,7 @@ class _NobodyWaits(SystemExit):
 
 @dataclass
 class Budget:
-    """Until when somebody waits, and whether still; where it lies within another, that one counts,
-    too. `threads` are those that work for it.
-    """
+    """Until when somebody waits for these threads; one that lies in another ends with it."""
 
     seconds: float
     renewed: bool = False
@@ -182,14 +180,11 @@ def bounded(
     done = threading.Event()
 
     def run() -> None:
-        thread = threading.get_ident()
         _budget.set(budget)
-        budget.threads.add(thread)
         try:
-            answers.append(act())
+            answers.append(within("", act))
         except BaseException as error:
             errors.append(error)
-        budget.threads.discard(thread)
         done.set()
 
     # No executor: the interpreter would wait for its threads in the end.

@@ -170,10 +170,8 @@ def import_results(
         counts["created"] -= len(others)
         counts["unchanged"] += len(others)
     if others:
-        changes.append(
-            f"another import made the runs of {some(starmap(result_name, others))} at the same "
-            "time: its runs are kept, those of this one were withdrawn"
-        )
+        told = some(starmap(result_name, others))
+        changes.append(f"another import made the runs of {told} at the same time, which are kept")
     return ImportReport(
         experiment_id,
         experiment_name,
@@ -281,9 +279,7 @@ def _write_all(
     earlier: Mapping[_Cell, Run],
     progress: Progress | None,
 ) -> dict[_Cell, _Outcome]:
-    """Write what is missing, several results at a time where the store is no file. New runs start
-    in the order of the source.
-    """
+    """Write what is missing, new runs in the order of the source; several at a time on a server."""
     outcomes: dict[_Cell, _Outcome] = {}
     lock, tell = threading.Lock(), progress or in_silence
 
@@ -464,7 +460,7 @@ def import_answers(
                 dataset,
                 means,
                 tags={schema.TAG_ANSWERS: digest},
-                files={ARTIFACT_ANSWERS: partial(bytes, table)},
+                files={ARTIFACT_ANSWERS: table},
             )
             if run is None:
                 runs.write(payload, experiment_name=experiment_name)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any
 from uuid import uuid4
@@ -31,7 +32,7 @@ from mlflow_mleval.sentences import some
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.runs import create, end, log, quiet, send
 from mlflow_mleval.store.schema import bounded_json
-from mlflow_mleval.store.store import alone, patiently
+from mlflow_mleval.store.store import alone
 
 #: The experiment of a ledger, and the one that says who moved which alias.
 LEDGER, PROMOTIONS = "mleval ledger: {}", "mleval promotions"
@@ -73,11 +74,7 @@ class Register:
                 f"there are {len(runs)} registers called {name!r}: runs {some(ids)}. Name the "
                 "right one by its id."
             )
-        if runs[0].info.lifecycle_stage != "active":
-            raise StoreError(
-                f"the register of {name!r}, run {ids[0]}, is deleted. Restore it in MLflow, or "
-                "choose another name."
-            )
+        store.check_active(runs[0].info, f"the register of {name!r}, run {ids[0]},", StoreError)
         return cls(client, runs[0].info.experiment_id, ids[0])
 
     def entries(self, key: str) -> dict[int, str]:
@@ -95,7 +92,7 @@ class Register:
             alone(f"register {mlflow.get_tracking_uri()} {self.run_id}"),  # for stores of files
         ):
             try:
-                patiently(lambda: self.client.log_param(self.run_id, name, text))
+                self.client.log_param(self.run_id, name, text)
             except MlflowException:
                 if name not in self.client.get_run(self.run_id).data.params:
                     raise
@@ -108,14 +105,10 @@ def _registers(client: MlflowClient, name: str) -> list[Run]:
         run = client.get_run(name)
         return [run] if _OF in run.data.params else []
 
-    def page(token: str | None) -> Any:
-        return client.search_experiments(
-            view_type=ViewType.ALL, max_results=store.PAGE, page_token=token
-        )
-
+    search = partial(client.search_experiments, view_type=ViewType.ALL, max_results=store.PAGE)
     where = f"params.{_OF} = '{_digest(name)[:_SHORT]}'"
     found: list[Run] = []
-    for each in store.paged(page, lambda experiment: experiment.experiment_id, "experiments"):
+    for each in store.paged(search, lambda experiment: experiment.experiment_id, "experiments"):
         ids = [experiment.experiment_id for experiment in each]
         found += client.search_runs(ids, where, ViewType.ALL) if ids else []
     return found
@@ -129,7 +122,7 @@ def _new_register(client: MlflowClient, name: str) -> list[Run]:
         if runs := _registers(client, name):
             return runs
         try:
-            experiment_id = patiently(lambda: client.create_experiment(name))
+            experiment_id = client.create_experiment(name)
         except MlflowException:
             if client.get_experiment_by_name(name) is None:
                 raise
@@ -144,9 +137,9 @@ def _new_register(client: MlflowClient, name: str) -> list[Run]:
             ) from None
         own = {schema.TAG_KIND: schema.KIND_REGISTER}
         run_id = create(client, experiment_id, name, own).info.run_id
-        patiently(lambda: client.set_experiment_tag(experiment_id, schema.TAG_REGISTER, run_id))
+        client.set_experiment_tag(experiment_id, schema.TAG_REGISTER, run_id)
         end(client, run_id, "FINISHED")
-        patiently(lambda: client.log_param(run_id, _OF, _digest(name)[:_SHORT]))
+        client.log_param(run_id, _OF, _digest(name)[:_SHORT])
         return [client.get_run(run_id)]
 
 
@@ -320,7 +313,7 @@ def promote(model: str, alias: str, version: str, judged: str) -> str | None:
             )
         check()
         try:
-            patiently(lambda: client.set_registered_model_alias(model, alias, version))
+            client.set_registered_model_alias(model, alias, version)
         except Exception:
             with suppress(Exception):
                 if current() == version:  # only the store's answer was lost
@@ -348,9 +341,7 @@ def looks_of(run_id: str, champion: str) -> dict[str, Any] | None:
         looks = bounded_json(text)
         if isinstance(looks, dict) and {*looks} == schema.LOOKS:
             return looks
-    raise StoreError(
-        f"the tag {key} of run {run_id} was changed. Judge without bets, or another run."
-    )
+    raise StoreError(f"the tag {key} of run {run_id} was changed. Judge without bets.")
 
 
 def remember_looks(run_id: str, champion: str, looks: Mapping[str, Any]) -> None:

@@ -185,14 +185,14 @@ def traces_of(
     spans, n = False, 0
     asked, lost = asked_of(run), list[str]()
 
-    def search(token: str | None) -> Any:
+    def search(**place: Any) -> Any:
         nonlocal spans
         ask = partial(
             client.search_traces,
             locations=[run.info.experiment_id],
             run_id=run.info.run_id,
             max_results=PAGE,
-            page_token=token,
+            **place,
         )
         page = ask(include_spans=spans)
         cut = any(_part_in_full(trace, part) is None for trace in page for part in parts)
@@ -239,9 +239,7 @@ def _part_in_full(trace: Trace, part: str) -> Any:
 
 
 def asked_of(run: Run) -> Callable[[Any], Any]:
-    """What takes from the inputs of a trace those that the data hold: a trace also records the
-    defaults of the function, which belong to the method.
-    """
+    """What takes from a trace the inputs that the data hold: defaults belong to the method."""
     names: set[str] = set()
     for given in run.inputs.dataset_inputs if run.inputs else ():
         with suppress(ValueError, AttributeError, TypeError, KeyError):
@@ -277,9 +275,7 @@ def question_shown(inputs: Any) -> str:
 
 
 def belongs(assessment: Assessment, run: Run) -> bool:
-    """Whether it belongs to this evaluation: a trace that is evaluated again keeps what others said
-    of it.
-    """
+    """Whether it belongs to this evaluation: others may have evaluated the trace, too."""
     return (assessment.metadata or {}).get("mlflow.assessment.sourceRunId") in (
         None,
         run.info.run_id,
@@ -328,9 +324,7 @@ def read_answer_tables(
     measures: Sequence[str] | None = None,
     grades: Grades | None = None,
 ) -> dict[str, Answers | str]:
-    """The answers of several runs, from a table that each of them holds, or why those of one cannot
-    be read.
-    """
+    """The answers of several runs, from a table of each, or why those of one cannot be read."""
     path, grades = table or EVALUATED, grades or {}
 
     def table_of(run: Run) -> _Table:
@@ -358,10 +352,7 @@ def read_answer_tables(
     }
     keys = [instance_by] if instance_by else _key_columns([f for f, _ in tables.values()], scores)
     if not keys:
-        raise ValueError(
-            f"no column of the tables {path} holds the same values in all runs. Say which one "
-            "names the instance."
-        )
+        raise ValueError(f"no column of {path} is the same in all runs. Name that of the instance.")
     for name, (frame, columns) in tables.items():
         read[name] = store.of_one_run(
             partial(_answers_of_table, runs[name], frame, columns, keys, grades)
@@ -487,9 +478,7 @@ def _answers_of_table(
 
 
 def _scored(run: Run, columns: Mapping[str, str]) -> list[str]:
-    """Measures whose column in a table holds scores: MLflow calls it one, or the run has their mean
-    as a metric. Other numbers describe the answer.
-    """
+    """Measures of scorers: MLflow calls their column a score, or the run has their mean."""
     metrics = run.data.metrics.keys()
     return [
         measure
@@ -549,18 +538,20 @@ def load_answers(
             f"mlflow.genai.evaluate, {EVALUATED}, or imported ones. Name a table that they "
             "logged."
         )
-    groups, rows, nameless = _grouped(client, by_id, holding, selection)
+    rows, nameless = _named(client, holding, selection)
     notes = _unread_runs(nameless)
-    if not rows:
+    if rows.empty:
         why = " ".join(notes) or "they are of other methods or datasets."
         raise NoRunsError(f"of {len(holding):,} runs with answers none is left: {why}")
-    reader = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows), most)
-    by_dataset, absent = reader.side_by_side(groups, shared, asked_of)
+    reader = _Reader(
+        client, by_id, table, instance_by, measures, grades or {}, progress, len(rows), most
+    )
+    by_dataset, absent = reader.side_by_side(rows, shared, asked_of)
     notes += reader.notes
-    methods = {row["run_id"]: row["method"] for row in rows}
-    notes += _lineage([(method, by_id[run_id].data.tags) for run_id, method in methods.items()])
+    taken = rows.set_index("run_id")["method"]
+    notes += _lineage([(method, by_id[run_id].data.tags) for run_id, method in taken.items()])
     ids = holding.frame["run_id"]
-    notes += period_doubts(selection.method_by, holding.where(ids.isin(methods)))
+    notes += period_doubts(selection.method_by, holding.where(ids.isin(taken.index)))
     # an evaluation of the answers of a run belongs to that
     without = every.where(
         ~(every.frame["run_id"].isin(ids) | every.tag(schema.TAG_ANSWERS_OF).isin(ids))
@@ -570,7 +561,7 @@ def load_answers(
     return SelectedAnswers(
         by_dataset,
         absent,
-        pd.DataFrame(rows),
+        rows,
         frozenset(m for run_id in ids for m in by_id[run_id].data.metrics),
         tuple(notes),
         {
@@ -602,40 +593,29 @@ def _lineage(told: Sequence[tuple[str, Mapping[str, str]]]) -> Iterator[str]:
             yield other.format("; ".join(each))
 
 
-def _grouped(
-    client: MlflowClient, runs: Mapping[str, Run], table: RunsTable, selection: Selection
-) -> tuple[dict[str, dict[str, list[Run]]], list[dict[str, str]], dict[str, list[str]]]:
-    """The runs that count by dataset and method, a row about each, and by what they lack, the ids
-    of those that cannot be named.
-    """
-    groups: dict[str, dict[str, list[Run]]] = {}
-    rows: list[dict[str, str]] = []
+def _named(
+    client: MlflowClient, table: RunsTable, selection: Selection
+) -> tuple[pd.DataFrame, dict[str, list[str]]]:
+    """The runs that count, with dataset and method, and the ids of others by what they lack."""
     nameless: dict[str, list[str]] = {}
     by_method, by_dataset = rules_of(selection)
     by_method = with_models(client, [*table.experiments], by_method)
     methods, datasets = by_method.names(table), by_dataset.names(table)
-    for rule, without in (
-        (by_method, methods == ""),
-        (by_dataset, (datasets == "") & (methods != "")),
-    ):
+    named = methods != ""
+    for rule, without in ((by_method, ~named), (by_dataset, named & (datasets == ""))):
         lacking = table.where(without)
         for run_id, why in zip(lacking.frame["run_id"], rule.lacking(lacking), strict=True):
             nameless.setdefault(why, []).append(run_id)
-    about = table.frame[["run_id", "experiment"]].assign(dataset=datasets, method=methods)
-    for row in about[(methods != "") & (datasets != "")].to_dict("records"):
-        if selection.run_ids and selection.dataset_by is None and groups:
-            (row["dataset"],) = groups
-        method, dataset = row["method"], row["dataset"]
-        if _is_wanted(method, selection.methods, selection.exclude_methods) and _is_wanted(
-            dataset, selection.datasets, selection.exclude_datasets
-        ):
-            groups.setdefault(dataset, {}).setdefault(method, []).append(runs[row["run_id"]])
-            rows.append(row)
-    return groups, rows, nameless
-
-
-def _is_wanted(name: str, asked: Sequence[str] | None, excluded: Sequence[str]) -> bool:
-    return name not in excluded and (not asked or name in asked)
+    rows = table.frame[["run_id", "experiment"]].assign(dataset=datasets, method=methods)
+    rows = rows[named & (datasets != "")].astype(object)
+    for column, asked, excluded in (
+        ("method", selection.methods, selection.exclude_methods),
+        ("dataset", selection.datasets, selection.exclude_datasets),
+    ):
+        rows = rows[rows[column].isin(asked or rows[column]) & ~rows[column].isin(excluded)]
+    if selection.run_ids and selection.dataset_by is None and len(rows):
+        rows = rows.assign(dataset=rows["dataset"].iloc[0])  # they are of what the first is of
+    return rows.reset_index(drop=True), nameless
 
 
 def any_answers(selection: Selection) -> bool:
@@ -646,6 +626,7 @@ def any_answers(selection: Selection) -> bool:
 @dataclass
 class _Reader:
     client: MlflowClient
+    runs: Mapping[str, Run]
     table: str | None
     instance_by: str | None
     measures: Sequence[str] | None
@@ -660,46 +641,36 @@ class _Reader:
     changed: list[Changed] = field(default_factory=list)
 
     def side_by_side(
-        self,
-        groups: Mapping[str, Mapping[str, Sequence[Run]]],
-        shared: bool,
-        asked_of: str | None,
+        self, rows: pd.DataFrame, shared: bool, asked_of: str | None
     ) -> tuple[dict[str, Units], dict[str, str]]:
-        """By data set the answers of its methods, or why they cannot be compared; `notes` says
-        which runs of those that can are left out.
-        """
+        """By data set the answers of its methods, or why they do not compare."""
         by_dataset: dict[str, Units] = {}
         absent: dict[str, str] = {}
-        for dataset, by_method in groups.items():
+        for dataset, of_dataset in rows.groupby("dataset", sort=False):
             try:
-                answers = aligned(self.all(by_method), shared=shared, asked_of=asked_of)
+                answers = aligned(self._by_method(of_dataset), shared=shared, asked_of=asked_of)
                 by_dataset[dataset] = _of_measures(answers, self.measures)
+                self.notes += self.left_out
             except (StoreError, LostAnswersError):
                 raise
             except (MlevalError, ValueError) as error:
                 absent[dataset] = joined(" ", [str(error), *self.left_out])
-            else:
-                self.notes += self.left_out
         return by_dataset, absent
 
-    def all(self, by_method: Mapping[str, Sequence[Run]]) -> dict[str, Answers]:
-        """The answers of every method, those of its repeats one after the other; `left_out` says
-        which runs cannot be read.
-        """
-        runs = {run.info.run_id: run for same in by_method.values() for run in same}
+    def _by_method(self, rows: pd.DataFrame) -> dict[str, Answers]:
+        """The answers of every method with its repeats; `left_out` says what cannot be read."""
         self.left_out = []
-        parts = self._parts(runs)
+        parts = self._parts({run_id: self.runs[run_id] for run_id in rows["run_id"]})
         read: dict[str, list[Answers]] = {}
         unreadable: dict[str, list[str]] = {}
-        for method, same in by_method.items():
-            for run in same:
-                part = parts[run.info.run_id]
-                if isinstance(part, str):
-                    unreadable.setdefault(part, []).append(run.info.run_id)
-                    continue
-                read.setdefault(method, []).append(part)
-                self.changed += _changed(run, part)
-                self.held += len(part.values)
+        for row in rows.itertuples():
+            part = parts[row.run_id]
+            if isinstance(part, str):
+                unreadable.setdefault(part, []).append(row.run_id)
+                continue
+            read.setdefault(row.method, []).append(part)
+            self.changed += _changed(self.runs[row.run_id], part)
+            self.held += len(part.values)
         self.left_out = _unread_runs(unreadable)
         if not read:
             raise MissingResultsError("none of its runs can be read.")
@@ -886,8 +857,6 @@ def _recorded_part(recorded: Mapping[str, Any], path: str) -> Any:
     if key:
         return value.get(key) if isinstance(value, Mapping) else None
     if root == EXPECTATIONS and len(value) > 1:
-        raise ValueError(
-            "its traces have several expectations: say which, as in "
-            f"{EXPECTATIONS}.{next(iter(value))}"
-        )
+        which = f"{EXPECTATIONS}.{next(iter(value))}"
+        raise ValueError(f"its traces have several expectations: say which, as in {which}")
     return next(iter(value.values()), None) if root == EXPECTATIONS else value

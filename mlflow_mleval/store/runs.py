@@ -11,6 +11,7 @@ import os
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import copy_context
@@ -19,7 +20,7 @@ from functools import cached_property, lru_cache, partial
 from http import HTTPStatus
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import urlencode
 from uuid import uuid4
 
@@ -32,20 +33,21 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_RUN_NOTE
 from mlflow.utils.rest_utils import http_request
 
 from mlflow_mleval.errors import StoreError
-from mlflow_mleval.paths import check_paths, inside
 from mlflow_mleval.secrets import raise_alone
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import MAX_TAG, count, some, text_problem
 from mlflow_mleval.store import artifacts, budget, schema, store
 from mlflow_mleval.store.runs_table import select
 from mlflow_mleval.store.schema import packed
-from mlflow_mleval.store.store import alone, patiently
-from mlflow_mleval.validation import present
+from mlflow_mleval.store.store import alone
+from mlflow_mleval.validation import check_paths, inside, present
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.comparison import Comparison
 
 T = TypeVar("T")
+#: What a file is to hold, or what makes it.
+Content: TypeAlias = str | bytes | Callable[[], str | bytes]
 #: MLflow takes at most 1,000 metrics, tags and parameters a request.
 BATCH = 900
 #: Files that are sent at once; on a server with several workers each request waits longer than it
@@ -80,8 +82,8 @@ class Payload:
     by_fold: By measure, R values; NaN where there is none.
     curves: By the whole key of a metric, its values by step.
     tags: What else identifies the result; those of `identity` go before.
-    files: By artifact path, what makes the content; called one after the other, while those before
-        are being sent.
+    files: By artifact path the content, or what makes it; called one after the other, while those
+        before are being sent.
     history: Metrics of the training that led to the result, with their own times and steps; they
         are no part of the result.
     params: What the method was set to. A run keeps those that it has; one that MLflow's own
@@ -99,7 +101,7 @@ class Payload:
     by_fold: Mapping[str, Sequence[float]] = field(default_factory=dict)
     curves: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
+    files: Mapping[str, Content] = field(default_factory=dict)
     history: Sequence[Metric] = ()
     params: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
@@ -134,9 +136,7 @@ class Payload:
         return entries
 
     def identity(self) -> dict[str, str]:
-        """The tags that tell what the run is about to hold; it counts for nothing until its status
-        says complete.
-        """
+        """The tags of a run that is about to hold the result."""
         own = {schema.TAG_DIGEST: self.digest, schema.TAG_CLAIM: self.claim}
         return marks(schema.KIND_EVALUATION, self.method, self.dataset) | own
 
@@ -155,13 +155,25 @@ def write(
     everything. What an interrupted attempt wrote is completed by writing the same again into the
     same run; readers skip the run until then.
     """
+    from mlflow.tracking.fluent import _get_experiment_id
+
     check_paths(payload.files)
     client = store.connect(create=True)
     if experiment_name is None:
         run_id = target(run_id)
     with quiet():
         if run_id is None:
-            run = _new_run(client, payload, experiment_name)
+            with store.reading():
+                experiment_id = (
+                    store.ensure_experiment(client, experiment_name)
+                    if experiment_name is not None
+                    else present(_get_experiment_id())
+                )
+            now = str(int(time.time() * 1000))
+            own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: now}
+            name = schema.run_name(payload.method, payload.dataset)
+            with store.quick(), store.store_errors("write to"):  # often the first request
+                run = create(client, experiment_id, name, store.context_tags() | own)
             ends = True
         else:
             run = run or existing(run_id)
@@ -191,9 +203,7 @@ def write(
 
 
 def check(*, run_id: str | None = None, experiment_name: str | None = None, **names: Any) -> None:
-    """Raise TypeError or ValueError where a method or dataset cannot be called so, or both a run
-    and an experiment are given.
-    """
+    """Raise TypeError or ValueError for names that cannot be stored, or a run and an experiment."""
     for name, text in names.items():
         if not isinstance(text, str):
             raise TypeError(
@@ -212,9 +222,7 @@ def check(*, run_id: str | None = None, experiment_name: str | None = None, **na
 
 
 def target(run_id: str | None = None) -> str | None:
-    """The run to write to: the given one, else the active one, else that of MLFLOW_RUN_ID; None
-    where that is a new one. A model that is named stands for the run that made it.
-    """
+    """The run to write to: the given one or that of a model, the active one, or MLFLOW_RUN_ID's."""
     if run_id:
         return store.run_of(store.connect(), run_id).run_id if "/" in run_id else run_id
     active = mlflow.active_run()
@@ -226,7 +234,7 @@ def held(run_id: str | None, experiment_name: str | None = None) -> dict[str, st
     client = store.connect(create=True)
     if experiment_name is None:
         run_id = target(run_id)
-    with store.quick(), store.store_errors("read"):
+    with store.reading():
         if run_id is None:
             client.search_experiments(max_results=1)
             return {}
@@ -236,7 +244,7 @@ def held(run_id: str | None, experiment_name: str | None = None) -> dict[str, st
 def experiment_of(run_id: str, run: Run | None = None) -> str:
     """The name of the run's experiment; of a run that has just been read, too."""
     client = store.connect()
-    with store.quick(), store.store_errors("read"):
+    with store.reading():
         return client.get_experiment((run or client.get_run(run_id)).info.experiment_id).name
 
 
@@ -308,16 +316,14 @@ def create(
     """
     name, written, claim = name[: schema.MAX_RUN_NAME], packed(tags), tags.get(schema.TAG_CLAIM)
 
-    def made() -> Run:
-        return _request(lambda: client.create_run(experiment_id, start, written, name))
-
+    make = partial(client.create_run, experiment_id, start, written, name)
     try:
-        run = made()
+        run = make()
     except MlflowException as error:
         if claim is None or error.get_http_status_code() != HTTPStatus.SERVICE_UNAVAILABLE:
             raise
         there = store.having(client, [experiment_id], schema.TAG_CLAIM, claim)
-        run = there[0] if there else made()
+        run = there[0] if there else make()
     return store.opened(run)
 
 
@@ -328,37 +334,29 @@ def log(
     tags: Mapping[str, str] | None = None,
     params: Mapping[str, str] | None = None,
 ) -> None:
-    """Write to a run in as few requests as MLflow allows; tags, as `packed` makes them, and
-    parameters go with the last.
-    """
+    """Write to a run in few requests; tags, made by `packed`, and parameters go with the last."""
     batches = [metrics[i : i + BATCH] for i in range(0, len(metrics), BATCH)] or [[]]
     for batch in batches[:-1]:
-        _request(partial(client.log_batch, run_id, metrics=batch))
+        client.log_batch(run_id, batch)
     own_tags = [RunTag(k, v) for k, v in (tags or {}).items()]
     own_params = [Param(k, v) for k, v in (params or {}).items()]
     if batches[-1] or own_tags or own_params:
-        _request(lambda: client.log_batch(run_id, batches[-1], own_params, own_tags))
+        client.log_batch(run_id, batches[-1], own_params, own_tags)
 
 
 def end(client: MlflowClient, run_id: str, status: str) -> None:
     """End a run with a status of MLflow."""
     with quiet():
-        _request(lambda: client.set_terminated(run_id, status))
+        client.set_terminated(run_id, status)
 
 
-def _request(act: Callable[[], T]) -> T:
-    """Ask the store, unless nobody waits for it any more."""
-    budget.go_on()
-    answer = patiently(act)
-    budget.mark()
-    return answer
+def made(content: Content) -> bytes:
+    """The content of a file."""
+    content = content() if callable(content) else content
+    return content.encode() if isinstance(content, str) else content
 
 
-def send(
-    run: Run,
-    files: Mapping[str, str | bytes | Callable[[], str | bytes]],
-    jobs: Sequence[Callable[[], None]] = (),
-) -> None:
+def send(run: Run, files: Mapping[str, Content], jobs: Sequence[Callable[[], None]] = ()) -> None:
     """Artifacts of a run in threads, while the next are made, beside other jobs; the first failure
     ends it.
 
@@ -373,11 +371,10 @@ def send(
         budget.mark()
 
     def uploads(folder: str) -> Iterator[Callable[[], None]]:
-        for path, make in files.items():
-            content = make() if callable(make) else make
+        for path, content in files.items():
             local = inside(folder, path)
             local.parent.mkdir(parents=True, exist_ok=True)
-            local.write_bytes(content.encode() if isinstance(content, str) else content)
+            local.write_bytes(made(content))
             yield partial(upload, local, str(PurePosixPath(path).parent))
 
     with tempfile.TemporaryDirectory() as folder:
@@ -385,9 +382,7 @@ def send(
 
 
 def together(jobs: Iterable[Callable[[], None]]) -> None:
-    """Do the jobs, several at a time, begun in their order, while the next are made; after a
-    failure none is begun, and the first is raised.
-    """
+    """Do the jobs, several at a time, begun in their order; the first failure ends it."""
     waiting, turn = iter(jobs), threading.Lock()
     failures: list[BaseException] = []
 
@@ -419,26 +414,10 @@ def together(jobs: Iterable[Callable[[], None]]) -> None:
         raise failures[0]
 
 
-def _new_run(client: MlflowClient, payload: Payload, experiment_name: str | None) -> Run:
-    from mlflow.tracking.fluent import _get_experiment_id
-
-    if experiment_name is not None:
-        experiment_id = store.ensure_experiment(client, experiment_name)
-    else:
-        with store.quick(), store.store_errors("read"):
-            experiment_id = present(_get_experiment_id())
-    now = str(int(time.time() * 1000))
-    own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: now}
-    with store.quick(), store.store_errors("write to"):  # often the first request
-        tags = store.context_tags() | own
-        name = schema.run_name(payload.method, payload.dataset)
-        return create(client, experiment_id, name, tags)
-
-
 def existing(run_id: str) -> Run:
     """A run that `write` may write to, with what it holds."""
     client = store.connect(create=True)
-    with store.quick(), store.store_errors("read"):
+    with store.reading():
         try:
             run = store.opened(client.get_run(run_id))
         except MlflowException as error:
@@ -446,10 +425,7 @@ def existing(run_id: str) -> Run:
                 raise
             text = f"cannot read the store {store.store_name()}: it has no run {run_id}."
             raise_alone(RunRefusedError(text))
-    if run.info.lifecycle_stage != "active":
-        raise RunRefusedError(
-            f"run {run_id} is deleted. Restore it in MLflow, or log into another run."
-        )
+    store.check_active(run.info, f"run {run_id}", RunRefusedError)
     if newer := schema.newer_schema(run.data.tags):
         raise RunRefusedError(f"run {run_id} has {newer}")
     return run
@@ -458,7 +434,7 @@ def existing(run_id: str) -> Run:
 def _is_there(client: MlflowClient, run_id: str, payload: Payload) -> bool:
     """Whether the run holds its result, and only the store's last answer was lost."""
     with store.quick(), suppress(Exception):
-        data = _request(lambda: store.opened(client.get_run(run_id))).data
+        data = store.opened(client.get_run(run_id)).data
         finite = {schema.metric_key(m) for m, v in payload.means.items() if math.isfinite(v)}
         return holds_result(data.tags) and finite <= data.metrics.keys()
     return False
@@ -483,9 +459,7 @@ def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
     updated = tags.get(schema.TAG_UPDATED, "")
     timestamp = int(updated) if same and updated.isdecimal() else int(time.time() * 1000)
     identity = payload.identity() | {schema.TAG_UPDATED: str(timestamp)}
-    if (
-        same and schema.TAG_CLAIM in tags
-    ):  # it goes on with what another attempt began, which may be brought in later
+    if same and schema.TAG_CLAIM in tags:  # of another attempt, which may be brought in later
         del identity[schema.TAG_CLAIM]
     with store.store_errors("write to"):
         log(client, run_id, tags=(written := packed(identity, tags)))
@@ -504,8 +478,9 @@ def _send_all(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> N
         """What was evaluated, and the run's end."""
         if digest:
             data = Dataset(name, start, "code", json.dumps({"sha256": digest}))
-            given = [DatasetInput(data, [InputTag(MLFLOW_DATASET_CONTEXT, "eval")])]
-            _request(lambda: client.log_inputs(run_id, given))
+            client.log_inputs(
+                run_id, [DatasetInput(data, [InputTag(MLFLOW_DATASET_CONTEXT, "eval")])]
+            )
         if ends:
             end(client, run_id, "FINISHED")
 
@@ -545,9 +520,7 @@ def log_comparison(
     asked: Mapping[str, object],
     experiment_name: str | None,
 ) -> str:
-    """Store the report about a comparison; where the same was asked before, in the run that holds
-    the answer. It goes to the experiment that is named, else to that of most of its runs.
-    """
+    """Store a report, by default in the experiment of most runs that it compares."""
     others = {f"{schema.ARTIFACT_FOLDER}/{name}": content for name, content in data.items()}
     files = {schema.ARTIFACT_REPORT: page, schema.ARTIFACT_SUMMARY: summary, **others}
     about = about_report(comparison, asked)
@@ -649,9 +622,7 @@ def address(run_id: str) -> str | None:
 
 
 def page_of(experiment_ids: Iterable[str]) -> str:
-    """Where the page /mleval/ compares the experiments, under the server's address; empty where
-    the store is no server, or its server has no such page.
-    """
+    """The page /mleval/ of the experiments, under the server's address; empty where none is."""
     server = mlflow.get_tracking_uri()
     if not (artifacts.only_routes() or _has_page(server)):
         return ""
@@ -672,9 +643,7 @@ def _has_page(server: str) -> bool:
 
 
 def with_link(note: str, experiment_id: str) -> str:
-    """A run's description, with a link to the page where the server has it. The link has no host:
-    browsers may know the server by another name.
-    """
+    """A run's description, with a link to the page, without a host, where the server has it."""
     page = page_of([experiment_id])
     return f"[Compare the runs of this experiment live]({page})\n\n{note}" if page else note
 
@@ -682,9 +651,7 @@ def with_link(note: str, experiment_id: str) -> str:
 def _same(
     client: MlflowClient, experiment_id: str, key: str | None, finished: bool = False
 ) -> list[Run]:
-    """The runs that hold the same report, or those of them that have finished; there is one, unless
-    several were made at the same time.
-    """
+    """The runs that hold the same report, or those that have finished: one, or made at one time."""
     if not key:
         return []
     several = store.search(client, [experiment_id], f"tags.`{schema.TAG_REPORT}` = '{key}'")
@@ -705,66 +672,45 @@ def _alone(experiment_id: str, key: str | None) -> AbstractContextManager[None]:
 # ``mlflow gc``.
 
 
-class Marks(NamedTuple):
-    """What the package put into a run; the run itself is its own where it made it."""
-
-    run: Run
-    own: bool
-    tags: list[str]
-    files: list[str]
-
-
-def marks_of(selection: Selection) -> list[Marks]:
-    """The selected runs that hold anything of the package."""
-    client, found = store.connect(), []
-    runs, _ = select(client, selection)
-    for run in runs:
-        held = run.data.tags
-        if any(key.startswith(schema.TAG_PREFIX) for key in held):
-            own = held.get(schema.TAG_OWN_RUN) == "true"
-            own |= held.get(schema.TAG_KIND) in schema.RECORDS
-            with store.store_errors("read"):
-                written = client.get_run(run.info.run_id).data.tags  # several stand in one
-            tags = [key for key in written if key.startswith(schema.TAG_PREFIX)]
-            found.append(Marks(run, own, tags, [] if own else _own_files(client, run)))
-    return found
-
-
-def _own_files(client: MlflowClient, run: Run) -> list[str]:
-    with store.store_errors("read"):
-        there = client.list_artifacts(run.info.run_id)
-    own = schema.ARTIFACT_FOLDER
-    return [entry.path for entry in there if entry.path == own or entry.path.startswith(f"{own}_")]
-
-
-def marks_told(found: Sequence[Marks]) -> str:
-    """What `remove_marks` would take away."""
-    others = [marks for marks in found if not marks.own]
-    own = len(found) - len(others)
-    lines = [
-        f"{count(len(others), 'run')}: {count(sum(len(m.tags) for m in others), 'tag')}, "
-        f"{count(sum(len(m.files) for m in others), 'artifact')}",
-        f"{count(own, 'run')} that mleval made, as a whole (mlflow runs restore brings one back)",
-        "Metrics named mleval/… stay: MLflow deletes none.",
-    ]
-    return "\n".join(lines)
-
-
-def remove_marks(found: Sequence[Marks]) -> None:
-    """Take it away, tags last, so that what fails half-way is found again."""
-    client = store.connect()
-    kept = []
-    with store.store_errors("write"):
-        for marks in found:
-            run_id = marks.run.info.run_id
-            if marks.own:
-                client.delete_run(run_id)
+def forget(selection: Selection, really: bool) -> str:
+    """Take out of the selected runs what the package put into them, if `really`; returns what that
+    is. Tags go last, so that what fails half-way is found again.
+    """
+    client, kept, told = store.connect(), list[str](), Counter[str]()
+    for run in select(client, selection)[0]:
+        run_id, tags = run.info.run_id, run.data.tags
+        if not any(key.startswith(schema.TAG_PREFIX) for key in tags):
+            continue
+        with store.store_errors("write"):
+            if (
+                tags.get(schema.TAG_OWN_RUN) == "true"
+                or tags.get(schema.TAG_KIND) in schema.RECORDS
+            ):
+                told["own"] += 1
+                if really:
+                    client.delete_run(run_id)
                 continue
-            artifacts.remove(marks.run, marks.files)
-            if _own_files(client, marks.run):
-                kept.append(run_id)
-                continue
-            for key in marks.tags:
-                client.delete_tag(run_id, key)
+            written = client.get_run(run_id).data.tags  # several stand in one
+            keys = [key for key in written if key.startswith(schema.TAG_PREFIX)]
+            files = _own_files(client, run_id)
+            told.update(runs=1, tags=len(keys), files=len(files))
+            if really:
+                artifacts.remove(run, files)
+                if _own_files(client, run_id):
+                    kept.append(run_id)
+                    continue
+                for key in keys:
+                    client.delete_tag(run_id, key)
     if kept:
         raise StoreError(f"the store deletes no artifacts: those of {some(kept)} stay.")
+    tags_and_files = f"{count(told['tags'], 'tag')}, {count(told['files'], 'artifact')}"
+    return (
+        f"{count(told['runs'], 'run')}: {tags_and_files}\n{count(told['own'], 'run')} that mleval "
+        "made, as a whole (mlflow runs restore brings one back)\n"
+        "Metrics named mleval/… stay: MLflow deletes none."
+    )
+
+
+def _own_files(client: MlflowClient, run_id: str) -> list[str]:
+    own, there = schema.ARTIFACT_FOLDER, client.list_artifacts(run_id)
+    return [entry.path for entry in there if entry.path == own or entry.path.startswith(f"{own}_")]

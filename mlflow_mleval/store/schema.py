@@ -15,13 +15,13 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,7 @@ import pyarrow.parquet as pq
 
 from mlflow_mleval.sentences import MAX_TAG, quoted, some
 
+T = TypeVar("T")
 #: Raised when an older reader would misread what a newer writer stores.
 SCHEMA_VERSION = 1
 
@@ -155,8 +156,9 @@ IN_DATA = (ARTIFACT_COUNTS, ARTIFACT_FOLDS, ARTIFACT_PROFILE)
 MAX_RUN_NAME = 250
 #: Digits tried in turn until the folds fit a tag; None is unrounded.
 _DIGITS = (None, 8, 6, 4)
-#: Decimals tried in turn until the errors of a soft profile fit a tag.
-_DECIMALS = (None, 8, 6, 5, 4)
+#: Decimals tried in turn until the errors of a soft profile fit a tag; of more than a float has,
+#: it stays as it is.
+_DECIMALS = (400, 8, 6, 5, 4)
 #: A tag that claims more labels than these is not believed; nor is one with more errors a row, or
 #: in all rows.
 _MOST_LABELS, MOST_ERRORS, _MOST_CELLS = 10_000_000, 100_000, 1_000_000
@@ -320,9 +322,7 @@ def decode_folds(text: str) -> FoldValues:
         content = _content(text)
         if "omitted" in content:
             if content["omitted"] not in _ELSEWHERE:
-                raise ValueError(
-                    f"it points to {quoted(content['omitted'])}, where nothing is written"
-                )
+                raise ValueError(f"it points to {quoted(content['omitted'])}, where nothing is")
             return FoldValues([], {}, omitted=content["omitted"])
         folds, digits = whole_numbers(content["folds"]), content.get("digits")
         values = {m: _plain_numbers(column, gaps=True) for m, column in content["values"].items()}
@@ -407,23 +407,20 @@ class ProfileTag:
     omitted: bool = False
 
 
-def encode_profile(counts: Sequence[Sequence[int]], folds: Sequence[int] = ()) -> str:
+def encode_profile(counts: Sequence[Sequence[float]], folds: Sequence[int] = ()) -> str:
     """The tag `TAG_PROFILE`: exact; the folds added up if they do not fit, and only a pointer if
     even that does not.
 
     >>> encode_profile([[5, 1, 0], [4, 0, 2]], [1, 2])
     '{"schema":1,"n_labels":2,"folds":[1,2],"counts":[[5,1],[4,0,2]]}'
     """
-    head = {"schema": SCHEMA_VERSION, "n_labels": len(counts[0]) - 1}
-    if any(value % 1 for row in counts for value in row):  # sums of weights
-        return _pointer(head)
-    counts = [list(map(int, row)) for row in counts]
-    for parts, rows in _by_fold_then_pooled(counts, folds):
-        sparse = [[v for pair in enumerate(row) if pair[1] for v in pair] for row in rows]
-        for form in ({"counts": [*map(_without_zeros, rows)]}, {"sparse": sparse}):
-            if len(text := _text(head | parts | form)) <= MAX_TAG:
-                return text
-    return _pointer(head)
+    exact = np.asarray(counts)
+    forms = (
+        parts | {name: [listed(row) for row in rows.astype(int).tolist()]}
+        for parts, rows in _by_fold_then_pooled(folds, exact, exact.sum(axis=0, keepdims=True))
+        for name, listed in (("counts", _without_zeros), ("sparse", _places_and_values))
+    )
+    return _first_fitting(exact.shape[1] - 1, exact, forms)
 
 
 def encode_soft_profile(
@@ -435,70 +432,27 @@ def encode_soft_profile(
     >>> encode_soft_profile([[0.75, 0.25]], [20])
     '{"schema":1,"n_labels":2,"n":[20],"errors":[[0.75,0.25]]}'
     """
-    head = {"schema": SCHEMA_VERSION, "n_labels": len(errors[0])}
-    if any(size % 1 for size in n):  # sums of weights
-        return _pointer(head)
-    total = sum(map(int, n))
-    shares = [[float(v) * size / total for v in row] for row, size in zip(errors, n, strict=True)]
-    for parts, rows in _by_fold_then_pooled(shares, folds):
-        sizes, exact = ([total], rows) if "pooled" in parts else (list(map(int, n)), errors)
-        for decimals in _DECIMALS:
-            rounded = [
-                [float(v) if decimals is None else round(float(v), decimals) for v in row]
-                for row in exact
-            ]
-            text = _text(head | parts | {"n": sizes, "errors": [*map(_without_zeros, rounded)]})
-            if len(text) <= MAX_TAG:
-                return text
-    return _pointer(head)
+    exact, sizes = np.asarray(errors, float), np.asarray(n)
+    of_all = sizes.sum(keepdims=True), np.average(exact, axis=0, weights=sizes)[None]
+    forms = (
+        parts
+        | {"n": of_rows.astype(int).tolist()}
+        | {"errors": [_without_zeros([round(v, d) for v in row]) for row in rows.tolist()]}
+        for parts, (of_rows, rows) in _by_fold_then_pooled(folds, (sizes, exact), of_all)
+        for d in _DECIMALS
+    )
+    return _first_fitting(exact.shape[1], sizes, forms)
 
 
-def decode_profile(text: str) -> ProfileTag:
-    """What `encode_profile` wrote.
+def decode_profile(text: str, kind: str = "hard") -> ProfileTag:
+    """What `encode_profile` wrote, or of the kind "soft" `encode_soft_profile`.
 
     >>> decode_profile(encode_profile([[5, 1, 0], [4, 0, 2]], [1, 2])).rows
     [[5, 1], [4, 0, 2]]
-    """
-
-    def held(content: Mapping[str, Any], n_labels: int) -> tuple[list[int], list[list[int]]]:
-        if "counts" in content:
-            rows = [whole_numbers(row, 0) for row in content["counts"]]
-        else:
-            sparse = [whole_numbers(row, 0) for row in content["sparse"]]
-            _refuse_more([max(row[::2], default=-1) + 1 for row in sparse], n_labels + 1)
-            pairs = [dict(zip(row[::2], row[1::2], strict=True)) for row in sparse]
-            rows = [[at.get(i, 0) for i in range(max(at, default=-1) + 1)] for at in pairs]
-        _refuse_more(list(map(len, rows)), n_labels + 1)
-        return [sum(row) for row in rows], rows
-
-    return _decoded_profile(text, held)
-
-
-def decode_soft_profile(text: str) -> ProfileTag:
-    """What `encode_soft_profile` wrote.
-
-    >>> decode_soft_profile(encode_soft_profile([[0.75, 0.25]], [20])).rows
+    >>> decode_profile(encode_soft_profile([[0.75, 0.25]], [20]), "soft").rows
     [[0.75, 0.25]]
     """
-
-    def held(content: Mapping[str, Any], n_labels: int) -> tuple[list[int], list[list[float]]]:
-        rows = [*map(_plain_numbers, content["errors"])]
-        n = whole_numbers(content["n"], 1)
-        _refuse_more(list(map(len, rows)), n_labels)
-        falling = all(a >= b - SLACK for row in rows for a, b in pairwise(row))
-        possible = all(-SLACK <= v <= 1 + SLACK for row in rows for v in row)
-        if not (falling and possible):
-            raise ValueError("its errors are none")
-        return n, rows
-
-    return _decoded_profile(text, held)
-
-
-def _decoded_profile(
-    text: str,
-    held: Callable[[Mapping[str, Any], int], tuple[Sequence[int], Sequence[Sequence[float]]]],
-) -> ProfileTag:
-    """A profile of which `held` gives sizes and rows."""
+    rows: list[Any]
     with _expected_form("profile"):
         content = _content(text)
         n_labels = content["n_labels"]
@@ -507,41 +461,79 @@ def _decoded_profile(
         folds = whole_numbers(content.get("folds", []))
         if "omitted" in content:
             return ProfileTag(n_labels, [], [], [], omitted=True)
-        n, rows = held(content, n_labels)
+        if kind == "soft":
+            rows, n = [*map(_plain_numbers, content["errors"])], whole_numbers(content["n"], 1)
+        else:
+            rows = [whole_numbers(row, 0) for row in content.get("counts", content.get("sparse"))]
+            rows = rows if "counts" in content else _dense(rows, n_labels + 1)
+            n = [sum(row) for row in rows]
+        _refuse_more([*map(len, rows)], n_labels + (kind == "hard"))
         if not len(rows) == len(n) == (len(folds) or 1) or len({*folds}) < len(folds) or min(n) < 1:
             raise ValueError("rows, sizes and folds of different number")
+        if kind == "soft":
+            _check_errors(rows)
         return ProfileTag(n_labels, folds, n, rows, content.get("pooled") is True)
 
 
+#: What `encode_soft_profile` wrote.
+decode_soft_profile = partial(decode_profile, kind="soft")
+
+
+def _check_errors(rows: Sequence[Sequence[float]]) -> None:
+    falling = all(a >= b - SLACK for row in rows for a, b in pairwise(row))
+    if not (falling and all(-SLACK <= v <= 1 + SLACK for row in rows for v in row)):
+        raise ValueError("its errors are none")
+
+
 def _by_fold_then_pooled(
-    rows: Sequence[Sequence[float]], folds: Sequence[int]
-) -> Iterator[tuple[dict[str, object], Sequence[Sequence[float]]]]:
-    """What is said of the folds, and the rows that go with it: one a fold, then the sum of all."""
-    yield ({"folds": list(map(int, folds))} if len(folds) else {}), rows
+    folds: Sequence[int], by_fold: T, of_all: T
+) -> Iterator[tuple[dict[str, object], T]]:
+    """What is said of the folds, and what goes with it: each fold, then all together."""
+    yield ({"folds": list(map(int, folds))} if len(folds) else {}), by_fold
     if len(folds) > 1:
-        yield {"pooled": True}, [[sum(column) for column in zip(*rows, strict=True)]]
+        yield {"pooled": True}, of_all
+
+
+def _first_fitting(n_labels: int, sizes: np.ndarray, forms: Iterable[Mapping[str, object]]) -> str:
+    """The first form of a profile that a tag has room for, else where to find it, as where its
+    sizes are sums of weights.
+    """
+    head = {"schema": SCHEMA_VERSION, "n_labels": n_labels}
+    if not (sizes % 1).any():
+        for form in forms:
+            if len(text := _text({**head, **form})) <= MAX_TAG:
+                return text
+    return _text({**head, "omitted": ARTIFACT_PROFILE})
 
 
 def _text(content: Mapping[str, object]) -> str:
     return json.dumps(content, separators=(",", ":"))
 
 
-def _pointer(head: Mapping[str, object]) -> str:
-    return _text({**head, "omitted": ARTIFACT_PROFILE})
-
-
 def _without_zeros(row: Sequence[float]) -> Sequence[float]:
     return row[: max((i for i, v in enumerate(row) if v), default=-1) + 1]
+
+
+def _places_and_values(row: Sequence[float]) -> Sequence[float]:
+    return [number for place, value in enumerate(row) if value for number in (place, value)]
+
+
+def _dense(rows: Sequence[Sequence[int]], most: int) -> list[list[int]]:
+    """What `_places_and_values` took apart."""
+    lengths = [max(row[::2], default=-1) + 1 for row in rows]
+    _refuse_more(lengths, most)
+    dense = [[0] * length for length in lengths]
+    for row, of_row in zip(rows, dense, strict=True):
+        for place, value in zip(row[::2], row[1::2], strict=True):
+            of_row[place] = value
+    return dense
 
 
 def _refuse_more(lengths: Sequence[int], most: int) -> None:
     """ValueError where rows are longer than they can be, or would take much memory."""
     longest = max(lengths, default=0)
     if longest > min(most, MOST_ERRORS) or longest * len(lengths) > _MOST_CELLS:
-        raise ValueError(
-            f"{len(lengths)} rows of up to {longest:,} numbers are more than there can be, or "
-            "than are read"
-        )
+        raise ValueError(f"{len(lengths)} rows of up to {longest:,} numbers are too many")
 
 
 @contextmanager
@@ -747,9 +739,7 @@ def whole_numbers(values: Any, least: int = -(2**63)) -> list[int]:
 def read_table(
     path: str | Path, columns: Collection[str], names: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Columns of numbers, and of names as text, of a parquet or CSV file; numbers may be missing,
-    but not infinite.
-    """
+    """Columns of finite or missing numbers, and of names as text, of a parquet or CSV file."""
     wanted = [*names, *columns]
     if Path(path).suffix == ".csv":
         if (size := Path(path).stat().st_size) > MAX_CSV:

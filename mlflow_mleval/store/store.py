@@ -32,6 +32,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.db.db_types import DATABASE_ENGINES
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
 from mlflow.tracking.context.registry import resolve_tags
+from mlflow.utils.logging_utils import suppress_logs
 from mlflow.utils.search_utils import SearchUtils
 
 from mlflow_mleval import secrets
@@ -47,6 +48,7 @@ from mlflow_mleval.store import budget, schema
 
 T = TypeVar("T")
 _TRIES = 12
+_WRITES = ("create_", "log_", "set_", "update_", "delete_")
 _SECONDS = 0.05, 2.0
 #: How databases say that somebody else has been quicker; nothing of the request has been done then.
 _CONFLICTS = (
@@ -84,9 +86,7 @@ def patiently(act: Callable[[], T]) -> T:
 
 @contextmanager
 def alone(what: str, seconds: float = 60) -> Iterator[None]:
-    """One process of this user and machine at a time for what is named; the lock of one that dies
-    is free at once.
-    """
+    """One process of this user and machine at a time for what is named; one that dies frees it."""
     digest = hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()
     path = _lock_folder() / f"{digest[:24]}.lock"
     with closing(sqlite3.connect(path, timeout=seconds, isolation_level=None)) as lock:
@@ -109,14 +109,12 @@ def private(path: Path) -> None:
     ours = not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not for_others)
     if not (stat.S_ISDIR(status.st_mode) and ours):
         raise PermissionError(
-            f"{path} is not a folder of this user alone. Delete it, or set TMPDIR to another place."
+            f"{path} is not a folder of this user alone. Delete it, or set TMPDIR."
         )
 
 
 def _lock_folder() -> Path:
-    """A folder of this user alone: in the cache of their home or, where that takes none, among
-    temporary files.
-    """
+    """A folder of this user alone, in the cache of their home or among temporary files."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     name = f"mleval-locks-{getattr(os, 'geteuid', lambda: 0)()}"
     with suppress(OSError):
@@ -162,10 +160,18 @@ _QUICK = {
 }
 
 
+#: What MLflow and its library tell when they make the tables of a new database.
+_OF_TABLES = re.compile("database tables|^(Context|Will|Running) ")
+
+
 def connect(*, create: bool = False) -> MlflowClient:
     """A client for the store that MLflow is set to."""
     uri = mlflow.get_tracking_uri()
-    with store_errors("open"), _quiet():
+    with (
+        store_errors("open"),
+        suppress_logs("mlflow.store.db.utils", _OF_TABLES),
+        suppress_logs("alembic.runtime.migration", _OF_TABLES),
+    ):
         _refuse_split(uri)
         if is_elsewhere(uri):
 
@@ -194,15 +200,25 @@ def server_address() -> str | None:
 
 
 class _Client(MlflowClient):
-    """A client that waits for a store elsewhere as long as `budget` says."""
+    """A client that asks as long as somebody waits, of a store elsewhere as long as `budget` says,
+    and writes again what a conflict has undone.
+    """
 
     def __getattribute__(self, name: str) -> Any:
         method = super().__getattribute__(name)
         if name.startswith("_") or not callable(method):
             return method
-        if not is_elsewhere(self.tracking_uri):
-            return method
-        return lambda *args, **parts: budget.within(name, partial(method, *args, **parts))
+
+        def ask(*args: Any, **parts: Any) -> Any:
+            budget.go_on()
+            act = partial(method, *args, **parts)
+            if is_elsewhere(self.tracking_uri):
+                act = partial(budget.within, name, act)
+            answer = patiently(act) if name.startswith(_WRITES) else act()
+            budget.mark()
+            return answer
+
+        return ask
 
 
 def is_elsewhere(uri: str) -> bool:
@@ -213,9 +229,7 @@ def is_elsewhere(uri: str) -> bool:
 
 
 def prepare() -> None:
-    """What takes as long as the machine is busy: load what MLflow opens a database with; make the
-    tables of a new SQLite store, or wait for the process that makes them.
-    """
+    """What a busy machine makes slow: MLflow's imports, the tables of a new SQLite store."""
     uri = mlflow.get_tracking_uri()
     with store_errors("open"):
         _refuse_split(uri)
@@ -230,9 +244,7 @@ def prepare() -> None:
 
 
 def _has_tables(file: Path) -> bool:
-    """Whether MLflow made the tables of the database, or another process has locked it; MLflow's
-    last step is to name their version.
-    """
+    """Whether MLflow's last step in making the tables is done, or the database is locked."""
     place = f"{file.absolute().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(place, uri=True, timeout=0)) as database:
@@ -242,9 +254,7 @@ def _has_tables(file: Path) -> bool:
 
 
 def check_unlocked(seconds: float = 0.1) -> None:
-    """Raise StoreError where another process keeps a SQLite store from being written for so long;
-    processes that only write by turns do not.
-    """
+    """Raise StoreError where another process keeps a SQLite store locked for so long."""
     with store_errors("write to"):
         file = _sqlite_file(mlflow.get_tracking_uri())
         if file and Path(file).exists():
@@ -255,25 +265,18 @@ def check_unlocked(seconds: float = 0.1) -> None:
 def find_experiments(
     client: MlflowClient, ids: Sequence[str] | None, names: Sequence[str] | None
 ) -> list[Experiment]:
-    """The experiments asked for; without ids and names, those that MLFLOW_EXPERIMENT_ID or
-    MLFLOW_EXPERIMENT_NAME name.
-    """
+    """The experiments asked for, else those that MLFLOW_EXPERIMENT_ID or _NAME name."""
     ids, names = asked(ids, names)
     if not ids and not names:
-        raise NoRunsError(
-            Message(
-                "no experiment is chosen. Name one: ",
-                EXPERIMENTS,
-                f", or set MLFLOW_EXPERIMENT_NAME. {_existing(client)}",
-            )
-        )
+        there = f", or set MLFLOW_EXPERIMENT_NAME. {_existing(client)}"
+        raise NoRunsError(Message("no experiment is chosen. Name one: ", EXPERIMENTS, there))
     found: dict[str, Experiment] = {}
     for label, wanted, lookup in (
         ("id ", ids, client.get_experiment),
         ("", names, client.get_experiment_by_name),
     ):
         for name in wanted:
-            with quick(), store_errors("read"):
+            with reading():
                 experiment = _or_none(lookup, str(name))
                 if experiment is None and not label and re.fullmatch(r"\d{1,20}", str(name)):
                     experiment = _or_none(client.get_experiment, str(name))
@@ -283,16 +286,17 @@ def find_experiments(
                 )
             if not experiment.experiment_id:
                 raise StoreError(
-                    f"{store_name()} answered no experiment when asked for {name!r}. Is it an "
-                    "MLflow server?"
+                    f"{store_name()} gave no experiment {name!r}. Is it an MLflow server?"
                 )
-            if experiment.lifecycle_stage != "active":
-                raise NoRunsError(
-                    f"the experiment {label}{name!r} is deleted. Restore it in MLflow, or choose "
-                    "another."
-                )
+            check_active(experiment, f"the experiment {label}{name!r}", NoRunsError)
             found[experiment.experiment_id] = experiment
     return list(found.values())
+
+
+def check_active(held: Any, what: str, refused: type[MlevalError]) -> None:
+    """Raise the error where an experiment or a run is deleted."""
+    if held.lifecycle_stage != "active":
+        raise refused(f"{what} is deleted. Restore it in MLflow, or choose another.")
 
 
 def asked(ids: Sequence[str] | None, names: Sequence[str] | None) -> tuple[list[str], list[str]]:
@@ -306,21 +310,18 @@ def asked(ids: Sequence[str] | None, names: Sequence[str] | None) -> tuple[list[
 
 def ensure_experiment(client: MlflowClient, name: str) -> str:
     """Id of the experiment of that name, made if there is none."""
-    with quick(), store_errors("read"):
+    with reading():
         experiment = client.get_experiment_by_name(name)
     if experiment is None:
         with store_errors("write to"):
             try:
-                return patiently(lambda: client.create_experiment(name))
+                return client.create_experiment(name)
             except MlflowException as error:  # unless another process has been quicker
                 found = client.get_experiment_by_name(name)
                 if error.error_code != "RESOURCE_ALREADY_EXISTS" or found is None:
                     raise
                 return found.experiment_id
-    if experiment.lifecycle_stage != "active":
-        raise StoreError(
-            f"the experiment {name!r} is deleted. Restore it in MLflow, or choose another name."
-        )
+    check_active(experiment, f"the experiment {name!r}", StoreError)
     return experiment.experiment_id
 
 
@@ -386,38 +387,26 @@ def _all_pages(
     for _ in range(_PASSES):
         found = None  # that of the pass before is let go first: both are too much memory
         found = made(each(n))
-        if n_pages == 1 or _all_there(client, experiment_ids, filter_string, n, last):
+        if n_pages == 1:
             return found
-    doubts.append(
-        "While the runs were read, others were deleted or added all the time: some may be "
-        "missing. Read again."
-    )
+        with store_errors("search", filter_string):
+            try:  # a run without a start time, which no later page shows, is an error here
+                place = SearchUtils.create_page_token(n - 1)
+                page = _page_of_runs(client, experiment_ids, filter_string, 1, place)
+            except MlflowException as error:
+                if error.error_code == "INVALID_PARAMETER_VALUE":  # tokens of another kind
+                    return found
+                raise
+        if [run.info.run_id for run in page] == [last]:
+            return found
+    doubts.append("Runs came and went while they were read: some may be missing. Read again.")
     return found
-
-
-def _all_there(
-    client: MlflowClient, experiment_ids: Sequence[str], filter_string: str, n: int, last: str
-) -> bool:
-    """Whether the store still counts `n` runs up to the last. One without a start time, which
-    no later page shows, is an error here.
-    """
-    place = SearchUtils.create_page_token(n - 1)
-    with store_errors("search", filter_string):
-        try:
-            page = _page_of_runs(client, experiment_ids, filter_string, 1, place)
-        except MlflowException as error:
-            if error.error_code == "INVALID_PARAMETER_VALUE":  # a store with tokens of another kind
-                return True
-            raise
-    return [run.info.run_id for run in page] == [last]
 
 
 def having(
     client: MlflowClient, experiment_ids: Sequence[str], tag: str, value: str = ""
 ) -> list[Run]:
-    """Active runs with the tag, apart or in the one that programs read; those that have it of this
-    value if one is given.
-    """
+    """Active runs with the tag, of this value if one is given, apart or in that for programs."""
     found = {
         run.info.run_id: run
         for text in schema.filters_for_tag(tag, value)
@@ -427,50 +416,40 @@ def having(
     return [run for run in held if not value or run.data.tags[tag] == value]
 
 
-#: What is noted of runs that were read, by store and run, and of how many this is kept: where
-#: their artifacts lie, and the tag of their counts.
+#: What is noted of runs that were read, by store and run, and of how many this is kept.
 _noted: dict[str, dict[str, tuple[str, str]]] = {}
 _MOST_NOTED = 100_000
-_NOTHING = ("", "")
 
 
-def place_of(client: MlflowClient, run_id: str) -> str:
-    """Where the artifacts of a run are said to lie; empty where it has none of ours, for it was
-    imported from a table. Asks nothing of a run that a search has read.
+def noted(client: MlflowClient, run_id: str) -> tuple[str, str]:
+    """Where the artifacts of a run are said to lie, and the tag of its counts; both empty where it
+    has none. Asks nothing of a run that a search has read.
     """
-    note = _noted_here().get(run_id)
-    return _place(client.get_run(run_id)) if note is None else note[0]
+    notes = _noted.setdefault(mlflow.get_tracking_uri(), {})
+    if run_id not in notes:
+        notes[run_id] = _note(opened(client.get_run(run_id)))
+    return notes[run_id]
 
 
-def counts_tag_of(run_id: str) -> str:
-    """The tag `TAG_COUNTS` of a run that a search has read; empty where it has none."""
-    return _noted_here().get(run_id, _NOTHING)[1]
-
-
-def _noted_here() -> dict[str, tuple[str, str]]:
-    return _noted.setdefault(mlflow.get_tracking_uri(), {})
-
-
-def _place(run: Run) -> str:
-    imported = run.data.tags.get(schema.TAG_KIND) == schema.KIND_IMPORT
-    return "" if imported else str(run.info.artifact_uri)
+def _note(run: Run) -> tuple[str, str]:
+    tags = run.data.tags
+    imported = tags.get(schema.TAG_KIND) == schema.KIND_IMPORT  # from a table, without artifacts
+    return "" if imported else str(run.info.artifact_uri), tags.get(schema.TAG_COUNTS, "")
 
 
 def _noted_page(runs: Iterable[Run]) -> list[Run]:
-    """The runs of a page, opened. Something of them is noted; of runs of ours, what MLflow keeps
-    of each metric beside its value is dropped, for it is most of the memory. Runs share the text
-    of their keys.
+    """The runs of a page, opened and noted, which share the text of their keys. What MLflow keeps
+    of each metric of ours beside its value is dropped, for it is most of the memory.
     """
     if sum(map(len, _noted.values())) > _MOST_NOTED:
         _noted.clear()
-    noted, page = _noted_here(), []
+    notes, page = _noted.setdefault(mlflow.get_tracking_uri(), {}), []
     for run in runs:
         data = run.data
         data._metrics = {sys.intern(key): value for key, value in data.metrics.items()}
         data._tags = {sys.intern(key): text for key, text in data.tags.items()}
         page.append(opened(run))
-        note = _place(run), data.tags.get(schema.TAG_COUNTS, "")
-        noted[run.info.run_id] = note if any(note) else _NOTHING
+        notes[run.info.run_id] = _note(run)
         if schema.TAG_METHOD in data.tags:
             data._metric_objs = []
     return page
@@ -508,9 +487,7 @@ def pages(
         if is_last:
             return
         full = bool(page) and page[-1].info.start_time == since
-        if not (new or (full and size < SEARCH_MAX_RESULTS_THRESHOLD)):
-            raise _endless("runs")
-        _check_number(seen, "runs")
+        _check_end(seen, "runs", bool(new) or (full and size < SEARCH_MAX_RESULTS_THRESHOLD))
         size = min(2 * size, SEARCH_MAX_RESULTS_THRESHOLD) if full else usual
         since = page[-1].info.start_time
 
@@ -540,49 +517,38 @@ def _page_of_runs(
             gc.enable()
 
 
-def paged(
-    page: Callable[[str | None], Any], identity: Callable[[Any], str], what: str
-) -> Iterator[Any]:
+def paged(ask: Callable[..., Any], identity: Callable[[Any], str], what: str) -> Iterator[Any]:
     """The pages of a search, each asked for with the token of the one before."""
     seen: set[str] = set()
     tokens: set[str] = set()
     token = None
     while True:
-        each = page(token)
-        yield each
-        if not (token := each.token):
+        page = ask(page_token=token)
+        yield page
+        if not (token := page.token):
             return
-        before = len(seen)
-        seen.update(map(identity, each))
-        if token in tokens or len(seen) == before:
-            raise _endless(what)
-        _check_number(seen, what)
+        new = {*map(identity, page)} - seen
+        seen |= new
+        _check_end(seen, what, bool(new) and token not in tokens)
         tokens.add(token)
 
 
 def listed(ask: Callable[..., Any], identity: Callable[[Any], str], what: str) -> Iterator[Any]:
     """All that a search of MLflow's gives, page after page."""
-
-    def page(token: str | None) -> Any:
-        with store_errors("read"):
-            return ask(page_token=token)
-
-    for each in paged(page, identity, what):
-        yield from each
+    with store_errors("read"):
+        for page in paged(ask, identity, what):
+            yield from page
 
 
-def _endless(what: str) -> StoreError:
-    return StoreError(
-        f"the store {store_name()} comes to no end: it names one more page of {what} after one "
-        "that brought nothing new. Is it well?"
-    )
-
-
-def _check_number(seen: Collection[str], what: str) -> None:
-    if len(seen) > MOST:
+def _check_end(seen: Collection[str], what: str, goes_on: bool) -> None:
+    """Raise StoreError where what is listed comes to no end."""
+    if not goes_on:
         raise StoreError(
-            f"the store {store_name()} names more than {MOST:,} {what}. Choose fewer of them."
+            f"the store {store_name()} comes to no end: it names one more page of {what} after one "
+            "that brought nothing new. Is it well?"
         )
+    if len(seen) > MOST:
+        raise StoreError(f"the store {store_name()} names more than {MOST:,} {what}. Choose fewer.")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -622,16 +588,14 @@ def run_of(client: MlflowClient, name: str) -> ModelRun:
         with _known_model(client, model_id):
             run_id = client.get_logged_model(model_id).source_run_id
     if not run_id:
-        raise NoRunsError(
-            f"no run is known to have made {name}{known}. Name the run that evaluated it."
-        )
+        raise NoRunsError(f"no run is known to have made {name}{known}. Name the run itself.")
     return ModelRun(run_id, model_id)
 
 
 @contextmanager
 def _known_model(client: MlflowClient, model: str) -> Iterator[None]:
     """Say what there is where the store has no such model."""
-    with quick(), store_errors("read"):
+    with reading():
         try:
             yield
             return
@@ -653,9 +617,7 @@ def is_model(name: str) -> bool:
 
 
 def pinned(client: MlflowClient, name: str) -> str:
-    """The version that an alias, or "latest", is now: ``models:/NAME/VERSION``, which never becomes
-    another; any other name as it is.
-    """
+    """``models:/NAME/VERSION`` in place of an alias or "latest"; any other name as it is."""
     version = _version(client, name) if is_model(name) else None
     return name if version is None else f"{_MODELS}{version.name}/{version.version}"
 
@@ -664,7 +626,7 @@ def version_of(client: MlflowClient, name: str) -> ModelVersion | None:
     """The version that is named, or the only one that this run made; None where there is none."""
     if is_model(name):
         return _version(client, name)
-    with quick(), store_errors("read"):
+    with reading():
         made = client.search_model_versions(f"run_id = '{name}'")
     return made[0] if len(made) == 1 else None
 
@@ -692,12 +654,11 @@ def _version(client: MlflowClient, name: str) -> ModelVersion | None:
     if number == "latest" and versions:
         number = [*versions][-1]
     if number not in versions:
-        missing = f"version {version!r}" if version else f"alias {alias!r}"
-        guess = did_you_mean([alias], aliases) if alias else ""
-        named = (f"{key!r} (version {value})" for key, value in aliases.items())
+        at = [f"@{name}" for name in aliases]
+        wanted = f"@{alias}" if alias else version
         raise NoRunsError(
-            f"the model {model!r} has no {missing}.{guess} Versions: {some(versions) or 'none'}. "
-            f"Aliases: {some(named) or 'none'}."
+            f"the model {model!r} has no {wanted!r}.{did_you_mean([wanted], at)} It has "
+            f"{some([*versions, *at]) or 'none'}."
         )
     return versions[number]
 
@@ -762,8 +723,19 @@ def store_errors(doing: str, filter_string: str = "") -> Iterator[None]:
             text = f"MLflow does not accept the filter {filter_string!r}: {reason}. "
             message = Message(text, advice(filter_string))
         else:
-            text = f"cannot {doing} the store {store_name()}: {text} {_what_to_do(error)}"
-            message = Message(text.rstrip())
+            text = f"cannot {doing} the store {store_name()}: {text}"
+            if isinstance(error, ImportError):
+                import sqlalchemy
+
+                version = f"SQLAlchemy's version is {sqlalchemy.__version__}"
+                text += f" Install {error.name}, which that store takes ({version})."
+            elif _connection_error(error) is not None:
+                text += " Is the server running, and is MLFLOW_TRACKING_URI right?"
+            elif not isinstance(error, MlflowException):
+                text += " Is MLFLOW_TRACKING_URI right?"
+            elif error.error_code == "UNAUTHENTICATED":
+                text += _LOGIN
+            message = Message(text)
         parts = (redacted(part) if isinstance(part, str) else part for part in message.parts)
         raise_alone(StoreError(Message(*parts)))
 
@@ -782,9 +754,7 @@ def of_one_run(read: Callable[[], T]) -> T | str:
 
 
 def reason(error: Exception) -> str:
-    """Why something cannot be read, to be said after a colon: one line without credentials and
-    without a full stop.
-    """
+    """Why something cannot be read, for after a colon: a line without credentials and full stop."""
     text = _first_sentence(error).rstrip(".")
     if isinstance(error, ValueError | MlflowException):
         return text
@@ -794,6 +764,13 @@ def reason(error: Exception) -> str:
 def quick():
     """Few retries: MLflow's own default keeps trying for minutes."""
     return budget.environment(**_QUICK)
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """A first request that reads: few retries, and any failure as a StoreError."""
+    with quick(), store_errors("read"):
+        yield
 
 
 def _existing(client: MlflowClient, wanted: str = "") -> str:
@@ -840,9 +817,7 @@ def _or_none(lookup, name: str) -> Experiment | None:
 
 
 def _refuse_split(uri: str) -> None:
-    """Raise StoreError where a part of the password would be taken for host or path, asked of a
-    server and logged as such.
-    """
+    """Raise StoreError where a part of the password would be taken for host or path."""
     try:
         if _is_database(uri):
             split = "@" in (_url(uri).host or "")
@@ -887,38 +862,11 @@ def _probe_database(uri: str, create: bool) -> None:
         engine.dispose()
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without MLflow's lines about making the tables of a new database."""
-    loggers = [logging.getLogger(name) for name in ("mlflow.store.db.utils", "alembic")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
-
-
 #: What to do where a server does not know who asks.
 _LOGIN = (
-    "Who you are is said by MLFLOW_TRACKING_TOKEN, or by MLFLOW_TRACKING_USERNAME and "
+    " Who you are is said by MLFLOW_TRACKING_TOKEN, or by MLFLOW_TRACKING_USERNAME and "
     "MLFLOW_TRACKING_PASSWORD."
 )
-
-
-def _what_to_do(error: Exception) -> str:
-    if isinstance(error, ImportError):
-        import sqlalchemy
-
-        version = f"SQLAlchemy's version is {sqlalchemy.__version__}"
-        return f"Install {error.name}, which that store takes ({version})."
-    if _connection_error(error) is not None:
-        return "Is the server running, and is MLFLOW_TRACKING_URI right?"
-    if not isinstance(error, MlflowException):
-        return "Is MLFLOW_TRACKING_URI right?"
-    return _LOGIN if error.error_code == "UNAUTHENTICATED" else ""
 
 
 def _connection_error(error: BaseException | None) -> requests.ConnectionError | None:
@@ -940,9 +888,7 @@ def _first_sentence(error: Exception) -> str:
 
 
 def model_of(run: Run) -> str | None:
-    """The id of the one LoggedModel that the run made, or took; None where there is none, or
-    several.
-    """
+    """The id of the one LoggedModel that the run made, else took; None where it is not one."""
     made = {m.model_id for m in run.outputs.model_outputs} if run.outputs else set()
     taken = {m.model_id for m in run.inputs.model_inputs} if run.inputs else set()
     ids = made or taken

@@ -1,6 +1,4 @@
-"""What the artifacts of a study's runs hold: measures of every instance, counts by fold, loss
-profiles.
-"""
+"""What artifacts of a study's runs hold: measures by instance, counts by fold, loss profiles."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -27,7 +25,6 @@ from mlflow_mleval.errors import (
     NoRunsError,
 )
 from mlflow_mleval.measures.registry import expand
-from mlflow_mleval.paths import inside
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import grouped, some
 from mlflow_mleval.store import artifacts, schema, store
@@ -37,7 +34,7 @@ from mlflow_mleval.store.repeats import placed
 from mlflow_mleval.store.runs_table import read_store, result_name
 from mlflow_mleval.store.schema import decoded, is_number, read_table
 from mlflow_mleval.study import Excluded, Study, Units, left_out
-from mlflow_mleval.validation import one_of, refuse_keywords
+from mlflow_mleval.validation import inside, one_of, refuse_keywords
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -78,19 +75,14 @@ def changed_means(
 def instances_of(
     study: Study, dataset: str, wanted: list[str] | None = None, cluster: str | None = None
 ) -> Iterator[Units]:
-    """The values by instance of the methods on one dataset; the files are there until the context
-    ends.
-    """
+    """The values by instance of the methods on one dataset, as long as the context lasts."""
     runs = study.runs[study.runs["dataset"] == dataset]
     digests = dict.fromkeys(runs["run_id"], "")
     if "dataset_digest" in runs:
         digests = runs.set_index("run_id")["dataset_digest"].fillna("").to_dict()
     # MLflow's own digest covers predictions, too, where they lie in the table.
     if schema.differ(digest for digest in digests.values() if len(digest) == schema.OWN_DIGEST):
-        raise IncomparableRunsError(
-            f"the runs on {dataset} were evaluated on other data (their digests of the truth "
-            "differ)."
-        )
+        raise IncomparableRunsError(f"the runs on {dataset} are of other data (other digests).")
     with tempfile.TemporaryDirectory() as folder, store.store_errors("read"):
         tables, broken = _tables(runs, wanted or study.measures, folder)
         by_method: dict[str, list[Path]] = {}
@@ -169,10 +161,8 @@ def _tables(
         runs.itertuples(), artifacts.at_once(fetch, runs["run_id"]), strict=True
     ):
         if isinstance(fetched, str):
-            broken.append(
-                f"The values by instance of {run.method} (run {run.run_id}) are left out: "
-                f"{fetched}."
-            )
+            what = f"{run.method} (run {run.run_id})"
+            broken.append(f"The values by instance of {what} are left out: {fetched}.")
         elif fetched is not None:
             path, head = fetched
             truth = (head.metadata or {}).get(schema.INSTANCE_TRUTH)
@@ -189,10 +179,7 @@ def _shared_measures(
         shared = frozenset.intersection(*(table.columns for table in tables.values()))
         measures = [m for m in study.measures if m in shared]
         if not measures:
-            raise MeasureError(
-                f"no measure of the study has values by instance in all {len(tables)} runs on "
-                f"{dataset}."
-            )
+            raise MeasureError(f"the runs on {dataset} share no measure with values by instance.")
         return measures
     measures = expand(wanted)
     pairs = ((m, table) for m in measures for table in tables.values())
@@ -343,10 +330,8 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
 def _sums_by_fold(
     client: MlflowClient, run_id: str, wanted: Sequence[str] | None
 ) -> dict[int, Sequence[float]] | str:
-    """tp, fp, fn and tn by fold, from the tag that came with the search; of single labels from the
-    artifact.
-    """
-    text = store.counts_tag_of(run_id)
+    """tp, fp, fn and tn by fold, from the tag, or of single labels from the artifact."""
+    _, text = store.noted(client, run_id)
     if text and wanted is None:
         folds, sums = schema.decode_counts(text)
         return dict(zip(folds, zip(*sums.values(), strict=True), strict=True))
@@ -512,8 +497,22 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
         The store cannot be reached for runs whose tags do not hold the profile.
     """
     one_of(kind, "kind", schema.TAG_PROFILES)
+    tags: dict[Pair, schema.ProfileTag] = {}
+    errors: dict[Pair, np.ndarray] = {}
     absent: dict[str, str] = {}
-    tags, errors = _profiles_of_runs(study, kind, absent)
+    ids: dict[Pair, str] = {}
+    if "run_id" in study.runs:
+        ids = study.runs.set_index(["dataset", "method"])["run_id"].to_dict()
+    client, pairs = lru_cache(store.connect), [*map(tuple, study.values.index)]
+
+    def read(pair: Pair) -> tuple[schema.ProfileTag, np.ndarray] | str:
+        return _profile(client, study.profiles.get(pair, {}), kind, ids.get(pair, ""))
+
+    for pair, profile in zip(pairs, artifacts.at_once(read, pairs), strict=True):
+        if isinstance(profile, str):
+            absent[result_name(*pair)] = profile
+        else:
+            tags[pair], errors[pair] = profile
     if not errors:
         reasons = "; ".join(f"{some([name])}: {why}" for name, why in list(absent.items())[:3])
         raise NoRunsError(
@@ -533,44 +532,25 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     return gather_profiles(errors, n_labels, folds, kind, **about)
 
 
-def _profiles_of_runs(
-    study: Study, kind: str, absent: dict[str, str]
-) -> tuple[dict[Pair, schema.ProfileTag], dict[Pair, np.ndarray]]:
-    """The profiles of the runs, and the errors from the tags, or from an artifact where a tag only
-    points to it; why others have none goes to `absent`.
-    """
-    ids: dict[Pair, str] = {}
-    if "run_id" in study.runs:
-        ids = study.runs.set_index(["dataset", "method"])["run_id"].to_dict()
-    tags: dict[Pair, schema.ProfileTag] = {}
-    for pair in map(tuple, study.values.index):
-        profiles = study.profiles.get(pair, {})
-        if kind not in [*profiles]:
-            absent[result_name(*pair)] = f"its run carries no profile of {_WHAT[kind]}"
-            continue
-        tag = store.of_one_run(partial(profiles.__getitem__, kind))
-        if isinstance(tag, str):
-            absent[result_name(*pair)] = f"{tag} (run {ids[pair]})"
-        else:
-            tags[pair] = tag
-    errors = {pair: errors_of(tag, kind) for pair, tag in tags.items() if not tag.omitted}
-    elsewhere = [pair for pair, tag in tags.items() if tag.omitted]
-    if not elsewhere:
-        return tags, errors
-    client, path = store.connect(), schema.ARTIFACT_PROFILE
-
-    def read(pair: Pair) -> np.ndarray | str | None:
-        errors_in = partial(_errors, kind=kind, n_labels=tags[pair].n_labels)
-        return artifacts.artifact(client, ids[pair], path, errors_in)
-
-    for pair, row in zip(elsewhere, artifacts.at_once(read, elsewhere), strict=True):
-        if isinstance(row, np.ndarray):
-            errors[pair] = row
-        else:
-            why = f"{row}; " if row else ""
-            lacking = f"its run has no {path} that holds it ({why}run {ids[pair]})"
-            absent[result_name(*pair)] = lacking
-    return tags, errors
+def _profile(
+    client: Callable[[], MlflowClient],
+    profiles: Mapping[str, schema.ProfileTag],
+    kind: str,
+    run_id: str,
+) -> tuple[schema.ProfileTag, np.ndarray] | str:
+    """The profile of a run and its errors, from its tag or the artifact there named, or why not."""
+    if kind not in [*profiles]:
+        return f"its run carries no profile of {_WHAT[kind]}"
+    tag = store.of_one_run(partial(profiles.__getitem__, kind))
+    if isinstance(tag, str):
+        return f"{tag} (run {run_id})"
+    if not tag.omitted:
+        return tag, errors_of(tag, kind)
+    path, read = schema.ARTIFACT_PROFILE, partial(_errors, kind=kind, n_labels=tag.n_labels)
+    row = artifacts.artifact(client(), run_id, path, read)
+    if isinstance(row, np.ndarray):
+        return tag, row
+    return f"its run has no {path} that holds it ({f'{row}; ' if row else ''}run {run_id})"
 
 
 def _errors(path: Path, kind: str, n_labels: int) -> np.ndarray:

@@ -26,12 +26,11 @@ from mlflow.entities import Metric, Run
 from mlflow.utils import autologging_utils
 
 from mlflow_mleval.errors import ImportFileError, StoreError
-from mlflow_mleval.paths import check_paths
 from mlflow_mleval.secrets import raise_alone
 from mlflow_mleval.sentences import quoted, some
 from mlflow_mleval.store import budget, runs, schema, store
 from mlflow_mleval.store.store import alone
-from mlflow_mleval.validation import present
+from mlflow_mleval.validation import check_paths, present
 
 # --------------------------------------------------------------------------------------------------
 # Results that a store did not take: kept in a local folder, and brought in later, exactly once.
@@ -51,27 +50,23 @@ _homes: dict[str, Path] = {}
 
 
 def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | None) -> Path:
-    """Write the result to the local folder, complete or not at all, with where it was to go;
-    returns the file.
-    """
+    """Write the result, and where it was to go, to a file of the local folder, or nothing."""
     from mlflow.tracking import fluent
 
     # The experiment that MLflow is set to, as far as that is known without asking the store.
     active = fluent._active_experiment_id or os.environ.get("MLFLOW_EXPERIMENT_ID")
     usual = os.environ.get("MLFLOW_EXPERIMENT_NAME") or "Default"
     is_id = experiment_name is None and active
-    files = {}
-    for name, make in payload.files.items():
-        content = make()
-        encoded = base64.b64encode(content.encode() if isinstance(content, str) else content)
-        files[name] = encoded.decode()
     parts = {name: getattr(payload, name) for name in _PLAIN} | {
         "format": _FORMAT,
         "digest": payload.digest,
         "run_id": run_id,
         "experiment": {"id": str(active)} if is_id else {"name": experiment_name or usual},
         "curves": {key: list(v.items()) for key, v in payload.curves.items()},
-        "files": files,
+        "files": {
+            path: base64.b64encode(runs.made(content)).decode()
+            for path, content in payload.files.items()
+        },
         "history": [[m.key, m.value, m.timestamp, m.step] for m in payload.history],
     }
     folder = home()
@@ -91,9 +86,7 @@ def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | No
 
 
 def home() -> Path:
-    """Where results are kept: fixed when it is first asked for, so that a change of the working
-    folder changes nothing.
-    """
+    """Where results are kept, which a later change of the working folder does not change."""
     named = os.environ.get(SETTING) or FOLDER
     return _homes.setdefault(named, Path(named).absolute())
 
@@ -149,14 +142,10 @@ def _read(path: Path) -> tuple[runs.Payload, dict[str, Any]]:
             raise ValueError(f"{some(map(repr, foreign))} is no file of a result")
         if not _CLAIM.fullmatch(parts["claim"]):
             raise ValueError(f"{quoted(parts['claim'])} is no identity of a result")
-        files = {
-            name: _constant(base64.b64decode(text, validate=True))
-            for name, text in parts["files"].items()
-        }
         payload = runs.Payload(
             **{name: parts[name] for name in _PLAIN},
             curves={key: dict(map(tuple, values)) for key, values in parts["curves"].items()},
-            files=files,
+            files={path: base64.b64decode(t, validate=True) for path, t in parts["files"].items()},
             history=[Metric(*values) for values in parts["history"]],
         )
         if payload.digest != parts["digest"]:
@@ -209,7 +198,7 @@ def _experiment(kept: dict[str, str]) -> str:
     """The name of the experiment to which a kept result was to go."""
     if "name" in kept:
         return kept["name"]
-    with store.quick(), store.store_errors("read"):
+    with store.reading():
         return store.connect().get_experiment(kept["id"]).name
 
 
@@ -252,11 +241,18 @@ class Delivery:
         self._uri = mlflow.get_tracking_uri()
         self._renewed = renewed
         self._left = budget.seconds(budget.TRAINING) if seconds is None else seconds
+
+        def probe() -> None:
+            store.check_unlocked()
+            client = store.connect(create=True)
+            with store.store_errors("read"):
+                client.search_experiments(max_results=1)
+
         if (trouble := _troubles.get(self._uri)) is not None:
             if time.monotonic() < trouble.until and not now:
                 self.reason = trouble.reason
             else:
-                self._try(_probe, _PROBE)
+                self._try(probe, _PROBE)
 
     def ask(self, question: Callable[[], T], otherwise: T) -> T:
         """What the store answers; something else if it fails."""
@@ -281,7 +277,7 @@ class Delivery:
         run: Run | None = None,
     ) -> None:
         """Write to the store, else to the local folder."""
-        payload = _with_files_made(payload)
+        payload = _made(payload)
         self.write(
             lambda: runs.write(payload, run_id=run_id, experiment_name=experiment_name, run=run)
         )
@@ -289,7 +285,7 @@ class Delivery:
             return
         again = ", and so is what follows until the store answers again"
         more = again if self._uri in _troubles else ""
-        is_kept, text = _kept(payload, run_id, experiment_name, "it", more)
+        is_kept, text = _kept(payload, run_id, experiment_name, more)
         if self.news or not is_kept:
             self.warning = f"{what} was not logged. {self.reason} {text}"
 
@@ -313,17 +309,8 @@ class Delivery:
             self._left -= time.monotonic() - start
 
 
-def _probe() -> None:
-    store.check_unlocked()
-    client = store.connect(create=True)
-    with store.store_errors("read"):
-        client.search_experiments(max_results=1)
-
-
 def in_bounded_time(act: Callable[[], T], seconds: float | None = None, renewed: bool = False) -> T:
-    """What the call returns, in at most so many seconds, else StoreError; one that takes longer
-    does no more than the request it waits for.
-    """
+    """What the call returns in so many seconds, else StoreError; a late one asks nothing more."""
     limit = budget.seconds(budget.TRAINING)
     seconds = limit if seconds is None else seconds
     patience = str(max(1, int(min(seconds, limit) / 2)))
@@ -346,7 +333,7 @@ def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | No
     """
     if experiment_name is None:
         run_id = runs.target(run_id)  # here, for the thread that writes has no active run
-    payload, uri = _with_files_made(payload), mlflow.get_tracking_uri()
+    payload, uri = _made(payload), mlflow.get_tracking_uri()
     # Processes that write to one database wait for each other, so there each request has the time
     # that a server has in all; a file that is not locked answers in the end.
     if store.is_elsewhere(uri):
@@ -364,20 +351,21 @@ def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | No
     if isinstance(error, runs.RunRefusedError):
         raise_alone(error)
     text = store.redacted(str(error) if isinstance(error, StoreError) else delivery.reason)
-    raise_alone(StoreError(f"{text} {_kept(payload, run_id, experiment_name, 'the result')[1]}"))
+    raise_alone(StoreError(f"{text} {_kept(payload, run_id, experiment_name)[1]}"))
     return None
 
 
 def _kept(
-    payload: runs.Payload, run_id: str | None, experiment_name: str | None, it: str, more: str = ""
+    payload: runs.Payload, run_id: str | None, experiment_name: str | None, more: str = ""
 ) -> tuple[bool, str]:
     """Whether it could be kept in the local folder, and what to say of it."""
     try:
         folder = keep(payload, run_id=run_id, experiment_name=experiment_name).parent
     except OSError as error:
-        return False, f"Nor could {it} be kept: {error}"
-    told = f"{it.capitalize()} is kept in {folder}{more}"
-    return True, f"{told}. Bring it in later: mleval import {folder}"
+        return False, f"Nor could the result be kept: {error}"
+    return True, (
+        f"The result is kept in {folder}{more}. Bring it in later: mleval import {folder}"
+    )
 
 
 def forget() -> None:
@@ -385,13 +373,9 @@ def forget() -> None:
     _troubles.clear()
 
 
-def _with_files_made(payload: runs.Payload) -> runs.Payload:
+def _made(payload: runs.Payload) -> runs.Payload:
     """The result with its files made: what is computed does not count as waiting for the store."""
-    return replace(payload, files={path: _constant(make()) for path, make in payload.files.items()})
-
-
-def _constant(content: T) -> Callable[[], T]:
-    return lambda: content
+    return replace(payload, files={path: runs.made(c) for path, c in payload.files.items()})
 
 
 # --------------------------------------------------------------------------------------------------
@@ -400,9 +384,7 @@ def _constant(content: T) -> Callable[[], T]:
 
 @contextmanager
 def same_randomness() -> Iterator[None]:
-    """Leave the random states of Python, numpy and PyTorch as they are; iterating over a PyTorch
-    DataLoader draws a number.
-    """
+    """Leave the random states of Python, numpy and PyTorch (a DataLoader draws) as they are."""
     python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that others draw from
     torch = sys.modules.get("torch")
     try:
@@ -428,9 +410,7 @@ def harmless(what: str, fail: Callable[[str, Exception], None]) -> Iterator[None
 
 
 def without_mlflow() -> AbstractContextManager[None]:
-    """Without MLflow's own autologging: its wrappers would log what is predicted for an evaluation,
-    and stumble over lists.
-    """
+    """Without MLflow's own autologging, which would log what is predicted for an evaluation."""
     if autologging_utils._AUTOLOGGING_GLOBALLY_DISABLED:
         return nullcontext()
     return autologging_utils.disable_autologging()

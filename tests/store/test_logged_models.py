@@ -122,8 +122,8 @@ def test_a_model_that_is_not_there_is_told_with_those_that_are(client, registry)
     ways = "named as models:/NAME/VERSION, models:/NAME@ALIAS or models:/ID, got"
     for name, text in {
         "taggr/1": r"no model 'taggr'. Did you mean 'tagger'\? Registered in .*: 'tagger'",
-        "tagger/7": "'tagger' has no version '7'. Versions: 1, 2. Aliases: 'champion'",
-        "tagger@champ": r"no alias 'champ'. Did you mean 'champion'\? Versions: 1, 2",
+        "tagger/7": "'tagger' has no '7'. It has 1, 2, @champion.",
+        "tagger@champ": r"no '@champ'. Did you mean '@champion'\? It has 1, 2",
         "tagger": "no model 'tagger'.*Name one as models:/NAME/VERSION, models:/NAME@",
         "tagger@": ways,
         "": ways,

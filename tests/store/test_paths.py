@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mlflow_mleval.errors import ImportFileError, StoreError
-from mlflow_mleval.paths import check_paths, inside
 from mlflow_mleval.store import artifacts, runs, schema
 from mlflow_mleval.training import delivery
+from mlflow_mleval.validation import check_paths, inside
 
 LEADING_OUT = [
     *("../x", "/etc/x", "a/../../x", "..", ".", "", "a//b", "a/", "C:/x", "c:x", "a/C:x", "..\\x"),
