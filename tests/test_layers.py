@@ -25,7 +25,6 @@ LAYERS = [
     ["files"],
     ["store", "report"],
     ["training", "callbacks", "genai", "stats", "losses"],
-    ["gate_units"],
     ["assembling", "gates"],
     ["cli", "server", "__main__"],
     ["mlflow_mleval"],

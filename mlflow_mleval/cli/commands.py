@@ -660,7 +660,6 @@ def gate(
       mleval gate --ledger prompts --history
     """
     from mlflow_mleval import gates
-    from mlflow_mleval.gate_units import shown
     from mlflow_mleval.report.content.gate import document, history_document
 
     to = opt.target(output)
@@ -696,8 +695,8 @@ def gate(
     )
     verdict = replace(
         verdict,
-        candidate=shown(named[0]),
-        champion=shown(named[1]),
+        candidate=gates.shown(named[0]),
+        champion=gates.shown(named[1]),
         notes=(*notes, *map(in_options, verdict.notes)),
     )
     run_ids = [run_id for ids in verdict.runs.values() for run_id in ids]
