@@ -23,13 +23,13 @@ from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.command import (
     TAKEN,
     Command,
-    Joined,
     Option,
     Target,
     as_option,
     give,
     in_options,
     is_stream,
+    joined,
     live_address,
     progress,
     provenance,
@@ -155,7 +155,7 @@ def import_(file: str, experiment_name: str | None, conventions: str) -> None:
 @main.command(
     params=[
         *opt.selection,
-        opt.read(*opt.reading),
+        *opt.read(*opt.reading),
         click.Option(
             ["--forget"],
             is_flag=True,
@@ -225,8 +225,8 @@ def measures(output: str | None) -> None:
 @main.command(
     params=[
         *opt.selection,
-        opt.read(*opt.reading),
-        opt.missing,
+        *opt.read(*opt.reading),
+        *opt.missing,
         *_TESTED,
         opt.timeout,
         opt.output,
@@ -255,15 +255,15 @@ def rank(output: str | None, verbose: bool, **choices: Any) -> None:
 @main.command(
     params=[
         *opt.selection,
-        opt.read(*opt.reading, *opt.answers, opt.shared),
-        opt.missing,
-        opt.over,
+        *opt.read(*opt.reading, *opt.answers, opt.shared),
+        *opt.missing,
+        *opt.over,
         *_TESTED,
-        Joined(*opt.protocol, opt.pairing, opt.dependent),
+        *joined(*opt.protocol, opt.pairing, opt.dependent),
         opt.cluster,
         opt.bound,
-        opt.rope,
-        Joined(opt.seed, opt.swaps),
+        *opt.rope,
+        *joined(opt.seed, opt.swaps),
         opt.timeout,
         opt.output,
     ],
@@ -304,13 +304,13 @@ def compare(over: str, runs: tuple[str, ...], output: str | None, **choices: Any
 @main.command(
     params=[
         *opt.selection,
-        opt.read(*opt.reading, *opt.answers, opt.shared, opt.cost),
-        opt.missing,
+        *opt.read(*opt.reading, *opt.answers, opt.shared, opt.cost),
+        *opt.missing,
         *_TESTED,
-        Joined(*opt.protocol, opt.pairing),
+        *joined(*opt.protocol, opt.pairing),
         opt.cluster,
-        opt.rope,
-        Joined(opt.seed, opt.weightings),
+        *opt.rope,
+        *joined(opt.seed, opt.weightings),
         opt.pair,
         Option(
             "Output",

@@ -49,15 +49,17 @@ _NOT_OF_THE_PAGE = frozenset({"experiment_ids", "experiment_names", "output", "l
 
 class Option(click.Option):
     """An option under a heading of the help, which says its default, and NUMBER for a number of any
-    range. `into` says of which joined option it is a part, and by which key.
+    range. `into` says of which joined option it is a part, and by which key; see `joined`.
     """
 
-    into: tuple[Joined, str] | None = None
+    into: tuple[Option, str] | None = None
 
     def __init__(
         self, heading: str, *names: str, metavar: str | None = None, **attributes: Any
     ) -> None:
         self.heading, kind = heading, attributes.get("type")
+        #: The parts by their keys, as the help shows them.
+        self.parts: dict[str, Option] = {}
         if kind in (int, float) or isinstance(kind, (click.FloatRange, click.IntRange)):
             metavar = "NUMBER"
         shown = attributes.get("default") not in (None, "")
@@ -79,7 +81,7 @@ class Option(click.Option):
             return self.flag, value
         whole, key = self.into
         text = "=".join(part for part in (key, value) if part)
-        return whole.flag, f":{text}" if key and whole.leads else text or None
+        return whole.flag, f":{text}" if whole.expose_value else text
 
     @property
     def words(self) -> str:
@@ -90,14 +92,11 @@ class Option(click.Option):
         return f"'{self.words}'"
 
     def rows(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
-        """Its rows in the help: flags, and what they do."""
+        """Its rows in the help, and those of its parts: flags, and what they do."""
         yield self.get_help_record(ctx) or ("", "")
-
-    def pieces(self, opts: Choices) -> Iterator[tuple[Option, Any]]:
-        """Of what was typed, each value of it, or of the parts that it joins."""
-        if self.name in opts:
-            held = opts[self.name]
-            yield from ((self, value) for value in (held if self.multiple else [held]))
+        for part in self.parts.values():
+            _, text = part.get_help_record(ctx) or ("", "")
+            yield f"  {':' * self.expose_value}{part.shown}", text
 
     @property
     def shown(self) -> str:
@@ -105,76 +104,62 @@ class Option(click.Option):
         key = self.into[1] if self.into else self.flag
         return key if self.is_flag else f"{key}={self.make_metavar(click.Context(_NONE))}"
 
-
-class Joined(Option):
-    """Several options that are typed as one: `--read KEY=VALUE`, each time another; or, where the
-    first takes a value of its own, that and what follows it behind colons:
-    `--preference gaussian:s=0.1`.
-    """
-
-    def __init__(self, first: Option, *others: Option, leads: bool = True) -> None:
-        #: The parts by their keys; that of the one that leads is "".
-        self.parts: dict[str, Option] = {}
-        self.leads = leads
-        super().__init__(
-            first.heading,
-            first.flag,
-            multiple=True,
-            expose_value=False,
-            metavar=first.make_metavar(click.Context(_NONE)) if leads else "KEY=VALUE",
-            help="" if leads else first.help,
-        )
-        for option in [first, *others] if leads else others:
-            part = copy(option)
-            key = "" if option is first else option.field.removeprefix(f"{first.field}-")
-            part.into = self, key.removeprefix("is-")
-            self.parts[part.into[1]] = part
-        keys = "|".join(re.escape(key) for key in self.parts if key)
-        self._ends = re.compile(rf":(?=(?:{keys})(?:[=:]|$))")
-
-    def pieces(self, opts: Choices) -> Iterator[tuple[Option, Any]]:
-        for text in opts.get(self.name or "", ()):
-            for at, piece in enumerate(self._ends.split(text) if self.leads else [text]):
-                key, equals, value = piece.partition("=")
-                if self.leads and at == 0:
-                    key, equals, value = "", "=", piece
-                    if not piece:
-                        continue
-                part = self.parts.get(key)
-                if part is None or bool(equals) == part.is_flag:
-                    keys = ", ".join(part.shown for name, part in self.parts.items() if name)
-                    raise click.BadParameter(f"{piece!r} is none of {keys}.", param=self)
-                yield part, value
-
-    def handle_parse_result(
-        self, ctx: click.Context, opts: Choices, args: list[str]
-    ) -> tuple[Any, list[str]]:
-        held: dict[str, Any] = {}
-        for part, value in self.pieces(opts):
-            name = str(part.name)
-            held[name] = [*held.get(name, ()), value] if part.multiple else part.is_flag or value
-        for part in self.parts.values():
-            part.handle_parse_result(ctx, held, args)
-        return None, args
-
-    def rows(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
-        if not self.leads:
-            yield from super().rows(ctx)
-        for key, part in self.parts.items():
-            for flag, text in part.rows(ctx):
-                yield f"  {':' * self.leads}{part.shown}" if key else flag, text
+    def apart(self, text: str) -> Iterator[str]:
+        """What was typed behind its flag, as options of their own."""
+        pieces = [text]
+        if self.expose_value:
+            keys = "|".join(map(re.escape, self.parts))
+            own, *pieces = re.split(rf":(?=(?:{keys})(?:[=:]|$))", text)
+            if own:
+                yield f"{self.flag}={own}"
+        for piece in pieces:
+            key, equals, value = piece.partition("=")
+            part = self.parts.get(key)
+            if part is None or bool(equals) == part.is_flag:
+                keys = ", ".join(part.shown for part in self.parts.values())
+                raise click.BadParameter(f"{piece!r} is none of {keys}.", param=self)
+            yield f"{part.flag}={value}" if equals else part.flag
 
 
 _NONE = click.Command(None)
 
 
+def joined(first: Option, *others: Option) -> tuple[Option, ...]:
+    """Options that are typed as one: the first's own value and what follows it behind colons, as
+    `--preference gaussian:s=0.1`; or, where it has none, `--read KEY=VALUE`, each time another.
+    """
+    whole = copy(first)
+    whole.parts = {}
+    parts = []
+    for option in others:
+        part = copy(option)
+        key = option.field.removeprefix(f"{first.field}-").removeprefix("is-")
+        part.into = whole, key
+        whole.parts[key] = part
+        parts.append(copy(part))
+        parts[-1].hidden = True  # in the help it stands below the first
+    return whole, *parts
+
+
 def leaves(options: Iterable[click.Parameter]) -> Iterator[Option]:
-    """The options that are arguments of Python: parts in the place of those that join them."""
+    """The options that are arguments of Python: all but those that only join others."""
     for option in options:
-        if isinstance(option, Joined):
-            yield from option.parts.values()
-        elif isinstance(option, Option):
+        if isinstance(option, Option) and (option.expose_value or not option.parts):
             yield option
+
+
+def apart(options: Iterable[click.Parameter], typed: Iterable[str]) -> Iterator[str]:
+    """What was typed, with what is joined as options of their own."""
+    wholes = {o.flag: o for o in options if isinstance(o, Option) and o.parts}
+    words = iter(typed)
+    for word in words:
+        flag, equals, value = word.partition("=")
+        text = None
+        if flag in wholes:
+            text = value if equals else next(words, None)
+        yield from [word] if text is None else wholes[flag].apart(text)
+        if word == "--":
+            yield from words
 
 
 class Command(click.Command):
@@ -188,7 +173,7 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_TYPED] = list(args)
         try:
-            return super().parse_args(ctx, [*self._joined(args)])
+            return super().parse_args(ctx, [*apart(self.params, args)])
         except click.NoSuchOption as error:
             # click would propose what looks alike, such as --min for --missing
             commands = getattr(ctx.parent and ctx.parent.command, "commands", {})
@@ -196,27 +181,12 @@ class Command(click.Command):
             takers = [
                 name
                 for name, command in sorted(commands.items())
-                if any(typed in p.opts for p in [*command.params, *leaves(command.params)])
+                if any(typed in param.opts for param in command.params)
             ]
             if not takers:
                 raise
             text = f"{typed} does nothing in `{ctx.command_path}`, only in {', '.join(takers)}."
             raise click.UsageError(f"{text} Leave it out.", ctx) from error
-
-    def _joined(self, args: Iterable[str]) -> Iterator[str]:
-        """What was typed, with parts that stand alone (`--percent f1`) in what joins them."""
-        parts = {part.flag: part for part in leaves(self.params) if part.into and part.into[1]}
-        words = iter(args)
-        for word in words:
-            flag, equals, value = word.partition("=")
-            if word == "--" or flag not in parts:
-                yield word
-                if word == "--":
-                    yield from words
-                continue
-            part = parts[flag]
-            told = None if part.is_flag else value if equals else next(words, None)
-            yield from filter(None, part.typed(told))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -245,14 +215,14 @@ class Command(click.Command):
     def __init__(self, *args: Any, common: Iterable[str] = (), **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self.common = frozenset(common)
-        if len(self.params) > _FEW:
+        if sum(not getattr(param, "hidden", False) for param in self.params) > _FEW:
             self.context_settings = {**self.context_settings, "help_option_names": ["--help"]}
             self.params = [*self.params, _SHORT]
         self.params = [*self.params, _SILENT]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """All options by their headings; of the short help those that most people use."""
-        options = [option for option in self.params if isinstance(option, Option)]
+        options = [o for o in self.params if isinstance(o, Option) and not o.hidden]
         sections: dict[str, list[tuple[str, str]]]
         if ctx.meta.get(_BRIEF):
             rows = [row for option in options for row in self._in_short(option)]
@@ -274,8 +244,7 @@ class Command(click.Command):
         """Its row in the short help, if it is one that most people use."""
         known = next((name for name in option.opts if name in _COMMON), "")
         if known or option.flag in self.common:
-            leading = option.parts.get("", option) if isinstance(option, Joined) else option
-            first = re.split(r"(?<=\.) |; ", leading.help or "")[0]
+            first = re.split(r"(?<=\.) |; ", option.help or "")[0]
             text = _COMMON.get(known if option.heading in _READ else "") or first
             taken = option.metavar if option.flag not in ("--missing", "--over") else ""
             yield " ".join(filter(None, [known or option.flag, taken])), text

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from mlflow_mleval.cli.command import TAKEN, Option, leaves, live_address
+from mlflow_mleval.cli.command import TAKEN, Option, apart, leaves, live_address
 from mlflow_mleval.package import __version__
 from mlflow_mleval.report.data import MOST, cleaned, in_quotes, to_json
 from mlflow_mleval.secrets import redacted
@@ -241,7 +241,12 @@ def _options(commands: Commands, tool: _Tool) -> dict[str, Option]:
     """The options that a tool takes: all that read, by the names of their long flags."""
     options = leaves(commands[tool.command].params)
     reading = (o for o in options if o.name not in _OWN and o.expose_value)
-    return {option.field.replace("-", "_"): option for option in reading}
+    return {_name(option): option for option in reading}
+
+
+def _name(option: Option) -> str:
+    """How tools call an option."""
+    return option.field.replace("-", "_")
 
 
 def _object(properties: Given, *required: str) -> Record:
@@ -285,15 +290,16 @@ def _calls(commands: Commands, text: str) -> Iterator[Call]:
         command = commands[tool.command]
         with suppress(click.ClickException, ValueError):
             # what is typed, text by text: options of the command that read
-            opts, rest, order = command.make_parser(click.Context(command)).parse_args(
-                shlex.split(words[2])
-            )
+            typed = [*apart(command.params, shlex.split(words[2]))]
+            opts, rest, order = command.make_parser(click.Context(command)).parse_args(typed)
             told = {p.name: opts[p.name] for p in command.params if isinstance(p, click.Argument)}
             given = {s: text for s, text in told.items() if isinstance(text, str | tuple) and text}
             others = {*given} ^ {*filter(None, [tool.argument])}
             if rest or others or any(param.name in _OWN for param in order):
                 continue
-            yield name, given | _arguments(command, opts)
+            options = [o for o in leaves(command.params) if o.name in opts]
+            taken = {_name(o): True if o.is_flag else opts[o.name] for o in options}
+            yield name, given | taken
 
 
 def _working(commands: Commands, text: str, until: float, deep: int = 2) -> Iterator[Call]:
@@ -308,16 +314,6 @@ def _working(commands: Commands, text: str, until: float, deep: int = 2) -> Iter
         except click.ClickException as error:
             if deep:
                 yield from _working(commands, error.format_message(), until, deep - 1)
-
-
-def _arguments(command: click.Command, opts: Given) -> Record:
-    """What was typed, as arguments of a tool."""
-    found: Record = {}
-    options = (option for option in command.params if isinstance(option, Option))
-    for part, text in (piece for option in options for piece in option.pieces(opts)):
-        name, value = part.field.replace("-", "_"), True if part.is_flag else text
-        found[name] = [*found.get(name, ()), value] if part.multiple else value
-    return found
 
 
 def _check_size(name: str, values: list[Any]) -> None:
