@@ -627,9 +627,8 @@ class GateRequest:
             read = {"run_ids": sides, "method_by": ("run_id",)}
             if not any(map(_RUN_ID.fullmatch, sides)):
                 # methods of the only experiment with runs of these names, if there is one
-                quoted = "'" in "".join(sides)
-                every = () if quoted else everywhere(client, Selection()).experiment_ids
-                for name in sides if every else ():
+                every = everywhere(client, Selection()).experiment_ids
+                for name in sides if every and "'" not in "".join(sides) else ():
                     runs = store.search(client, every, f"run_name = '{name}'")
                     places.append({run.info.experiment_id for run in runs})
                 if not places or len(place := set.intersection(*places)) != 1:
@@ -641,10 +640,8 @@ class GateRequest:
                     raise NoRunsError(Message(f"{text}experiments, too: ", store.EXPERIMENTS, "."))
                 sides, read = [*self.sides], {"experiment_ids": [*place], "methods": self.sides}
         if sides[0] == sides[1]:
-            raise ValueError(
-                "`candidate` and `champion` must be different runs or methods, got "
-                f"{sides[0]} for both."
-            )
+            text = "`candidate` and `champion` must be different runs or methods"
+            raise ValueError(f"{text}, got {sides[0]} for both.")
         selection = replace(chosen, **read)
         return replace(self, candidate=sides[0], champion=sides[1], selection=selection)
 
@@ -671,6 +668,10 @@ class GateRequest:
                 f"{self.candidate} and {self.champion} share no answers: they are on "
                 f"{some(found.found)}."
             )
+        return replace(self._judged(both, found), changed=found.changed)
+
+    def _judged(self, both: Mapping[str, Units], found: SelectedAnswers) -> Shared:
+        """The answers on the datasets that both sides have, all measures that can be judged."""
         grades = self.of_answers.get("grades") or {}
         ranges = [ranges_known(one, grades) for one in both.values()]
         notes, undirected, ways = list[str](), dict[str, Direction | None](), []
@@ -681,7 +682,7 @@ class GateRequest:
             ways.append(directions)
             undirected |= unknown
             notes += [*told, *self._together(one)]
-        shared = _pooled(
+        return _pooled(
             self,
             "answers",
             {d: [one.tables[side] for side in self.sides] for d, one in both.items()},
@@ -692,7 +693,6 @@ class GateRequest:
             ranges={m: ranges[-1][m] for m in ranges[-1] if all(m in known for known in ranges)},
             columns={k: [one.column(c) for one in both.values()] for k, c in self.columns.items()},
         )
-        return replace(shared, changed=found.changed)
 
     def _together(self, answers: Units) -> Iterator[str]:
         """Notes on the first two columns by whose values questions may belong together: five values

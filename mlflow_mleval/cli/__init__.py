@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from mlflow_mleval.assembling import compared
+from mlflow_mleval.assembling import comparison_of, read
 from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.command import (
     TAKEN,
@@ -446,7 +446,8 @@ def _import(path: Path, experiment_name: str | None, conventions: str) -> str:
 
 
 def _compare(choices: Choices, stability: bool = False) -> Any:
-    return compared(choices, whole=stability, stage=progress, say=say, word=as_option)
+    how: dict[str, Any] = {"whole": stability, "stage": progress, "say": say}
+    return comparison_of(read(choices, word=as_option, **how), choices, **how)
 
 
 def _render(

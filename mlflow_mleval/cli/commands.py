@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from mlflow_mleval.assembling import asked_answers, tested_instances
+from mlflow_mleval.assembling import asked_answers, compared_answers, tested_instances
 from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.command import (
     Command,
@@ -436,28 +436,16 @@ def _over_answers(
     """The tests over answers, None where the runs hold none; MissingResultsError where there is
     nothing to compare.
     """
-    from mlflow_mleval.analysis.answer_comparison import compare_all_answers
     from mlflow_mleval.report.content.units import document
-    from mlflow_mleval.store.run_answers import any_answers, load_answers
+    from mlflow_mleval.store.run_answers import any_answers
 
     if not said and not any_answers(selection):
         return None
-    with progress("reading", unit="runs") as step:
-        how = asked_answers(choices)
-        asked = load_answers(selection, **how, measures=wanted, progress=step)
     taken = (opt.level, opt.cluster, opt.bound, opt.difference, opt.swaps, opt.seed)
-    why: dict[str, Any] = dict(asked.absent)
-    found = compare_all_answers(
-        asked.found,
-        why,
-        minimize=selection.minimize,
-        maximize=selection.maximize,
-        directions=selection.directions,
-        named=wanted is not None,  # what was named has to have a direction
-        grades=how["grades"],
-        **arguments(choices, *taken),
+    how: dict[str, Any] = {"stage": progress, "say": say, "word": as_option}
+    asked, tests, why = compared_answers(
+        selection, choices, arguments(choices, *taken), measures=wanted, **how
     )
-    tests = {d: replace(t, notes=tuple(map(in_options, t.notes))) for d, t in found.items()}
     absent = {dataset: in_options(reason) for dataset, reason in why.items()}
     if not tests:
         for dataset, error in why.items():

@@ -292,10 +292,10 @@ def _calls(commands: Commands, text: str) -> Iterator[Call]:
             # what is typed, text by text: options of the command that read
             typed = [*apart(command.params, shlex.split(words[2]))]
             opts, rest, order = command.make_parser(click.Context(command)).parse_args(typed)
-            told = {p.name: opts[p.name] for p in command.params if isinstance(p, click.Argument)}
-            given = {s: text for s, text in told.items() if isinstance(text, str | tuple) and text}
-            others = {*given} ^ {*filter(None, [tool.argument])}
-            if rest or others or any(param.name in _OWN for param in order):
+            arguments = [p.name for p in command.params if isinstance(p, click.Argument)]
+            given = {a: opts[a] for a in arguments if isinstance(opts[a], str | tuple) and opts[a]}
+            expected = {tool.argument} - {""}
+            if rest or {*given} != expected or not _OWN.isdisjoint(p.name for p in order):
                 continue
             options = [o for o in leaves(command.params) if o.name in opts]
             taken = {_name(o): True if o.is_flag else opts[o.name] for o in options}
