@@ -22,7 +22,7 @@ from mlflow_mleval.errors import (
 from mlflow_mleval.measures.metric_names import TRAINING, directions, is_bookkeeping
 from mlflow_mleval.measures.registry import Direction, expand
 from mlflow_mleval.reported import Reported
-from mlflow_mleval.selection import DIGEST, Missing, Selection, check_missing, command_line
+from mlflow_mleval.selection import DIGEST, MISSING, Missing, Selection, command_line
 from mlflow_mleval.sentences import (
     Argument,
     Message,
@@ -178,7 +178,7 @@ class Study(Reported):
     costs: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __post_init__(self) -> None:
-        check_missing(self.missing)
+        one_of(self.missing, "missing", MISSING)
         if without := [m for m in self.values.columns if m not in self.directions]:
             raise MeasureError(f"no direction for {', '.join(map(repr, without))}.")
         if self.values.index.has_duplicates:
