@@ -21,7 +21,7 @@ from mlflow_mleval.errors import (
 )
 from mlflow_mleval.measures.metric_names import TRAINING, directions, is_bookkeeping
 from mlflow_mleval.measures.registry import Direction, expand
-from mlflow_mleval.reported import Reported
+from mlflow_mleval.package import Reported
 from mlflow_mleval.selection import DIGEST, MISSING, Missing, Selection, command_line
 from mlflow_mleval.sentences import (
     Argument,

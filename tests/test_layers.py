@@ -18,7 +18,7 @@ import mlflow_mleval
 PACKAGE = Path(mlflow_mleval.__file__).parent
 #: From the ground up. The package itself, whose table names all that is public, is the roof.
 LAYERS = [
-    ["errors", "package", "sentences", "paths", "secrets", "validation", "reported"],
+    ["errors", "package", "sentences", "paths", "secrets", "validation"],
     ["measures"],
     ["evaluation", "selection", "study"],
     ["analysis"],
