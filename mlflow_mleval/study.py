@@ -265,29 +265,29 @@ class Study(Reported):
         return [m for m in self.measures if self.directions[m] == "min"]
 
     @property
+    def _repeated(self) -> Any:
+        """The repeats of each (dataset, method), grouped; no groups where there are none."""
+        repeats = self.values.iloc[:0] if self.repeats is None else self.repeats
+        return repeats.groupby(level=[0, 1], sort=False)
+
+    @property
     def n_repeats(self) -> pd.Series:
         """The number of runs that finished by (dataset, method); empty where nothing is known of
         runs.
         """
-        if self.repeats is None:
-            return pd.Series(dtype=int)
-        return self.repeats.groupby(level=[0, 1], sort=False).size().rename("runs")
+        return self._repeated.size().rename("runs")
 
     @property
     def spread(self) -> pd.DataFrame:
         """Standard deviation over repeats, as `values`; NaN where there are fewer than two."""
-        if self.repeats is None:
-            return self.values.iloc[:0]
-        return self.repeats.groupby(level=[0, 1], sort=False).std()
+        return self._repeated.std()
 
     @property
     def standard_errors(self) -> pd.DataFrame:
         """Standard error of the mean over repeats: `spread` over the root of the number of
         values.
         """
-        if self.repeats is None:
-            return self.values.iloc[:0]
-        return self.repeats.groupby(level=[0, 1], sort=False).sem()
+        return self._repeated.sem()
 
     def over(self, kind: Kind, dataset: str | None = None) -> Units:
         """The values by dataset, fold or repeat, of all datasets together or of one.
@@ -382,27 +382,27 @@ class Study(Reported):
 
     def gaps(self) -> list[Cell]:
         """The (dataset, method) pairs that lack a value of at least one measure."""
-        full = self.values.reindex(pd.MultiIndex.from_product([self.datasets, self.methods]))
-        return [tuple(pair) for pair in full.index[full.isna().any(axis=1)]]
+        there = self.finished().stack()
+        return there.index[~there].tolist()
 
     def why_empty(self, cells: Collection[Cell]) -> str:
         """Why these cells (dataset, method) have no result, as far as the runs tell: "8 did not
         finish, 1 without a run".
         """
-        status = self.statuses()
-        if status:
-            status = dict.fromkeys(self.failed, "failed") | status
+        if not (status := self.statuses()):
+            return ""
+        status = dict.fromkeys(self.failed, "failed") | status
         there = [cell for cell in cells if status.get(cell) == "complete"]
-        empty = self.values.reindex(there).isna().any() if there else pd.Series(dtype=bool)
+        empty = self.values.reindex(there).isna().any()
         # nobody knows it of what a policy has filled
-        lacking = some(empty.index[empty], 3) or "some measure"
+        lacking = some(empty.index[empty], 3) if there else ""
         words = {
             "dnf": "did not finish",
             "": self.newer or "never run",
             "failed": "failed",
-            "complete": f"without a value of {lacking}",
+            "complete": f"without a value of {lacking or 'some measure'}",
         }
-        reasons = Counter(words[status.get(cell, "")] for cell in cells) if status else {}
+        reasons = Counter(words[status.get(cell, "")] for cell in cells)
         return ", ".join(f"{n} {why}" if len(reasons) > 1 else why for why, n in reasons.items())
 
     @property
@@ -458,10 +458,15 @@ class Study(Reported):
         source = dict(self.source)
         if chosen != self.measures and "measures_by" in source:
             source["measures_by"] = f"those that you kept of {len(self.measures)}"
-        filled = tuple(cell for cell in self.filled if cell in values.index)
-        parts = {"values": values, "folds": folds, "repeats": repeats, "source": source}
-        parts |= {"filled": filled}
-        return replace(self, **parts, directions={m: self.directions[m] for m in chosen})
+        return replace(
+            self,
+            values=values,
+            folds=folds,
+            repeats=repeats,
+            source=source,
+            filled=tuple(cell for cell in self.filled if cell in values.index),
+            directions={m: self.directions[m] for m in chosen},
+        )
 
     def _ways_on(self, gaps: Sequence[Cell]) -> Ways:
         """What can be done about empty cells, with the arguments that do it; the worst value stands
@@ -481,26 +486,20 @@ class Study(Reported):
             fewer.append((left * len(self.datasets), text, {"missing": "drop-methods"}))
         fewer.sort(key=lambda way: -way[0])  # what keeps most results comes first
         ways += [(text, more) for _, text, more in fewer]
-        if not failed and len(self.methods) > 2 and (pair := self._fullest_pair(gaps)):
-            text = f"compare {some(pair)}, on the datasets that both have"
-            ways.append((text, {"methods": pair, "missing": "drop-datasets"}))
+        if not failed and len(self.methods) > 2:
+            there = self.finished().astype(int)
+            common = there.T @ there  # by pair of methods, the datasets that both have
+            pair = max(combinations(self.methods, 2), key=lambda pair: common.loc[pair])
+            if common.loc[pair]:
+                text = f"compare {some(pair)}, on the datasets that both have"
+                ways.append((text, {"methods": [*pair], "missing": "drop-datasets"}))
         return ways
-
-    def _fullest_pair(self, gaps: Sequence[Cell]) -> list[str]:
-        """The two methods with the most datasets in common; empty where none have any."""
-        held = {m: {d for d in self.datasets if (d, m) not in {*gaps}} for m in self.methods}
-        pairs = [(len(held[a] & held[b]), [a, b]) for a, b in combinations(self.methods, 2)]
-        most, pair = max(pairs, key=lambda item: item[0])
-        return pair if most else []
 
     def _worst(self, full: pd.DataFrame) -> pd.DataFrame:
         """The table with the worst value of the dataset and measure where there is none."""
-        by_dataset = full.groupby(level=0, sort=False)
-        worst = {
-            m: by_dataset[m].transform("max" if m in self.minimize else "min")
-            for m in self.measures
-        }
-        filled = full.fillna(pd.DataFrame(worst))
+        ways = {m: "max" if way == "min" else "min" for m, way in self.directions.items()}
+        worst = full.groupby(level=0, sort=False).agg({m: ways[m] for m in full})
+        filled = full.fillna(worst.reindex(full.index, level=0))
         holes = filled.isna().stack()
         if empty := holes[holes].index.droplevel(1).unique().tolist():
             raise MissingResultsError(
@@ -584,8 +583,7 @@ def _matching(table: pd.DataFrame | None, values: pd.DataFrame) -> pd.DataFrame 
     """What a table by fold or by repeat says of these values."""
     if table is None:
         return None
-    columns = [m for m in values if m in table]
-    return table.loc[table.index.droplevel(2).isin(values.index), columns]
+    return table.loc[table.index.droplevel(2).isin(values.index), [m for m in values if m in table]]
 
 
 def left_out(excluded: Iterable[Excluded]) -> list[str]:
