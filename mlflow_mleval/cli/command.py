@@ -148,6 +148,14 @@ def leaves(options: Iterable[click.Parameter]) -> Iterator[Option]:
             yield option
 
 
+def texts_of(value: Any) -> list[str]:
+    """What is typed for a value, or for each of several."""
+    if isinstance(value, Mapping):
+        return [f"{key}={number:g}" for key, number in value.items()]
+    several = isinstance(value, Iterable) and not isinstance(value, str)
+    return [*map(str, value)] if several else [str(value)]
+
+
 def apart(options: Iterable[click.Parameter], typed: Iterable[str]) -> Iterator[str]:
     """What was typed, with what is joined as options of their own."""
     wholes = {o.flag: o for o in options if isinstance(o, Option) and o.parts}
@@ -381,15 +389,9 @@ def _with_commands(error: ChoiceError, context: click.Context) -> str:
         if not options.keys() <= takes.keys():
             continue
         typed, more = context.meta[_TYPED], []
-        for name, values in options.items():
-            given = context.params.get(name) or ()
-            if isinstance(values, Mapping):
-                values = [f"{key}={value:g}" for key, value in values.items()]
-            more += [
-                takes[name].typed(value)
-                for value in ([values] if isinstance(values, str) else values)
-                if isinstance(values, str) or value not in given
-            ]
+        for name, value in options.items():
+            known = () if isinstance(value, str) else context.params.get(name) or ()
+            more += [takes[name].typed(text) for text in texts_of(value) if text not in known]
         at = typed.index("--") if "--" in typed else len(typed)
         command = command_line(["mleval", context.info_name or "", *typed[:at]], more)
         command = " ".join([command, *map(shlex.quote, typed[at:])])
