@@ -14,7 +14,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -363,9 +364,7 @@ def _run(commands: Commands, name: str, given: Given) -> Record:
         held, names, asked = _of_gate(given, whole)
     else:
         held, names = {k: whole[k] for k in whole if k not in _KNOWN}, document.brief.names
-        rows = document.data().get("measures") if name == "compare" else None
-        measures = [] if rows is None else [str(measure) for measure in rows["measure"]]
-        asked, doubts = _next(commands, name, given, held, measures), document.brief.doubts
+        asked, doubts = _next(commands, name, given, held, document), document.brief.doubts
     start = str(given.get(_FROM, 1))
     if not start.isdecimal() or not 0 < int(start) < 1_000_000:
         raise click.UsageError(f"`{_FROM}` must be the number of a doubt, from 1 on.")
@@ -384,7 +383,7 @@ def _of_survey(commands: Commands, given: Given, whole: Given) -> _Told:
     held = _survey(whole)
     lines = "\n".join(one["command"] for one in whole.get("commands", ()))
     asked = [_question(tool, taken) for tool, taken in _calls(commands, lines)]
-    if held["experiments"] and not (asked or held.get("methods") or given.get("experiment_name")):
+    if held["experiments"] and not (asked or "methods" in held or given.get("experiment_name")):
         first = held["experiments"][0]["name"]
         asked = [_question("survey", {"experiment_name": [first]})]
     return held, [*held.get("methods", ()), *held["datasets"]], asked
@@ -436,15 +435,9 @@ _ASKED = {
 
 
 def _next(
-    commands: Commands,
-    name: str,
-    given: Given,
-    held: Given,
-    measures: Collection[str],
+    commands: Commands, name: str, given: Given, held: Given, document: Document
 ) -> list[Record]:
-    """What may be asked after a ranking, or a comparison by these measures, with the arguments for
-    it.
-    """
+    """What may be asked after a ranking or a comparison, with the arguments for it."""
     from mlflow_mleval.measures.registry import MEASURES
 
     runs = {key: value for key, value in given.items() if key not in ("method", "on", "over")}
@@ -454,6 +447,8 @@ def _next(
         return []
     if name == "rank":
         return [_question("compare", {**runs, "method": best})]
+    rows = document.data().get("measures")
+    measures = [] if rows is None else [*map(str, rows["measure"])]
     if not measures or {*measures} - {m for m in MEASURES if MEASURES[m].range == (0, 1)}:
         return []  # somebody has to say first which loss does not matter
     sides = dict(zip(("candidate", "champion"), best, strict=True))
@@ -481,11 +476,10 @@ def _explained(commands: Commands, given: Given) -> Record:
     if not name:
         return {"arguments": [*options]}
     _check_size("name", [name])
-    told = {}
+    told: Record = {}
     if experiment := given.get("experiment_name"):
-        told = _in_the_store(
-            _document(commands, "survey", {"experiment_name": experiment})[1], name
-        )
+        _, whole, _ = _document(commands, "survey", {"experiment_name": experiment})
+        told = _in_the_store(whole, name)
     if name in options and not told:
         return {"argument": name, "meaning": options[name].help}
     try:
@@ -546,19 +540,16 @@ def _fitted(made: Given, room: int = _TEXT) -> str:
     """JSON of less than `MOST` bytes: texts are cut, then the longest lists get shorter; `cut` says
     how many items each list lacks.
     """
-    short = _cut(made, room)
-    left: dict[str, int] = {}
-    text = to_json(short, indent=None)
-    while len(text.encode()) >= MOST:
+    short, left = _cut(made, room), Counter[str]()
+    while len((text := to_json(short, indent=None)).encode()) >= MOST:
         lists = [*_lists(short)]
         if not lists:
             return to_json({"note": DATA, "error": "too long for one answer; ask for less."}, None)
         key, longest = max(lists, key=lambda one: len(to_json(one[1], None)))
         gone = max(1, len(longest) // 8)
-        longest[:] = longest[:-gone]
-        left[key] = left.get(key, 0) + gone
+        del longest[-gone:]
+        left[key] += gone
         short["cut"] = left
-        text = to_json(short, indent=None)
     return text
 
 
@@ -581,10 +572,7 @@ def _lists(value: Any, key: str = "") -> Iterator[tuple[str, list[Any]]]:
     """Every list in it that has anything, by its key; what is proposed stays whole."""
     if isinstance(value, list) and value:
         yield key, value
-    if isinstance(value, dict):
-        for name, part in value.items():
-            if name != "arguments":
-                yield from _lists(part, str(name))
-    elif isinstance(value, list):
-        for part in value:
-            yield from _lists(part, key)
+    parts = [(key, part) for part in value] if isinstance(value, list) else []
+    for name, part in value.items() if isinstance(value, dict) else parts:
+        if name != "arguments":
+            yield from _lists(part, name)
