@@ -115,9 +115,7 @@ class Selection:
         if self.dataset_by is not None:
             _check_name("dataset_by", self.dataset_by, DATASET_RULES)
         for rule in self.repeats_by:
-            if rule != DIGEST and key_of(rule)[0] not in ("param", "tag"):
-                listed = f"param:NAME, tag:NAME or {DIGEST}"
-                raise ValueError(f"`repeats_by` must be {listed}, got {rule!r}.")
+            _check_name("repeats_by", rule, (DIGEST,))
         _check_folds(self.folds_by)
         if self.name_as:
             parts = name_parts(self.name_as)
@@ -256,13 +254,14 @@ def best_metric(policy: str) -> str:
 
 
 def _check_name(argument: str, rule: str, plain: Sequence[str]) -> None:
-    """ValueError for a rule that names no method or dataset."""
+    """ValueError for a rule that names no method, dataset or repeat."""
     kind, key = key_of(rule)
     if argument == "method_by" and kind == SINCE and key:
         started(key, f"`{argument}` must be {SINCE}: and")
         return
     if rule not in plain and not (kind in ("tag", "param") and key):
-        allowed = f"tag:NAME, param:NAME, {', '.join(plain[:-1])} or {plain[-1]}"
+        *first, last = ("tag:NAME", "param:NAME", *plain)
+        allowed = f"{', '.join(first)} or {last}"
         raise ValueError(f"`{argument}` must be one of {allowed}, got {rule!r}.")
 
 

@@ -27,6 +27,7 @@ from mlflow_mleval.sentences import (
     Argument,
     Message,
     Wording,
+    agree,
     count,
     did_you_mean,
     grouped,
@@ -37,6 +38,7 @@ from mlflow_mleval.validation import in_pandas, one_of
 
 #: A dataset and a method.
 Cell = tuple[str, str]
+_PAIR = ["dataset", "method"]
 #: More names than this are counted.
 MANY = 6
 
@@ -218,16 +220,16 @@ class Study(Reported):
         >>> Study.from_frame(board, maximize=["value"]).datasets
         ['wine', 'iris']
         """
-        pair, frame = ["dataset", "method"], in_pandas(frame)
-        if {*pair, "measure", "value"} <= {*frame}:
-            values = frame.set_index([*pair, "measure"])["value"].unstack(sort=False)
-        elif {*pair} <= {*frame}:
-            values = frame.set_index(pair)
+        frame = in_pandas(frame)
+        if {*_PAIR, "measure", "value"} <= {*frame}:
+            values = frame.set_index([*_PAIR, "measure"])["value"].unstack(sort=False)
+        elif {*_PAIR} <= {*frame}:
+            values = frame.set_index(_PAIR)
         elif "dataset" in frame:
             raise ValueError("the table has no column 'method'. Add it.")
         else:
             methods = frame.set_index("method") if "method" in frame else frame
-            values = methods.T.stack(future_stack=True).rename_axis(pair).to_frame("value")
+            values = methods.T.stack(future_stack=True).rename_axis(_PAIR).to_frame("value")
         values = values.astype(float)
         return cls(values, directions(values.columns, minimize, maximize), missing)
 
@@ -337,15 +339,15 @@ class Study(Reported):
             return None
         if DIGEST in self.repeat_rules:
             return False
-        if not {"dataset", "method", "split_digest"} <= {*self.runs.columns}:
+        if not {*_PAIR, "split_digest"} <= {*self.runs}:
             return None
         runs = self.runs if dataset is None else self.runs[self.runs["dataset"] == dataset]
-        several = runs[runs.duplicated(["dataset", "method"], keep=False)]
-        digests = several["split_digest"].fillna("")
-        digests_of = [c for c in ("split_digest", "dataset_digest") if c in several]
-        if several.groupby(["dataset", "method"])[digests_of].nunique().gt(1).any(axis=None):
+        several = runs[runs.duplicated(_PAIR, keep=False)]
+        digests = [c for c in ("split_digest", "dataset_digest") if c in several]
+        if several.groupby(_PAIR)[digests].nunique().gt(1).any(axis=None):
             return False
-        return None if several.empty or digests.eq("").any() else True
+        unknown = several["split_digest"].fillna("").eq("")
+        return None if several.empty or unknown.any() else True
 
     def cells(self, measure: str) -> pd.DataFrame:
         """One measure as a table datasets x methods; NaN where there is no value."""
@@ -421,11 +423,11 @@ class Study(Reported):
         """Status of the run (complete or dnf) by (dataset, method); empty where nothing is known of
         runs.
         """
-        if not {"dataset", "method", "status"} <= {*self.runs.columns}:
+        if not {*_PAIR, "status"} <= {*self.runs}:
             return {}
         # of repeats, one that finished counts
         runs = self.runs.sort_values("status", ascending=False, kind="stable")
-        return runs.set_index(["dataset", "method"])["status"].to_dict()
+        return runs.set_index(_PAIR)["status"].to_dict()
 
     def matrix(self, dataset: str) -> pd.DataFrame:
         """The decision matrix methods x measures of one dataset, with the missing-value policy
@@ -523,17 +525,14 @@ class Study(Reported):
         policy = missing or self.missing
         if not (gaps := self.gaps()):
             return replace(self, missing=policy)
-        datasets = self.datasets
-        methods = self.methods
         why = f"; {why}" if (why := self.why_empty(gaps)) else ""
+        index = pd.MultiIndex.from_product([self.datasets, self.methods], names=_PAIR)
         named = (
-            f"{len(gaps)} of {len(datasets) * len(methods)} cells "
-            f"{'has' if len(gaps) == 1 else 'have'} no result "
+            f"{len(gaps)} of {len(index)} cells {agree(gaps, 'has')} no result "
             f"({some(f'{m} on {d}' for d, m in gaps)}{why})"
         )
         if policy == "error":
             raise MissingResultsError(f"{named}.", self._ways_on(gaps))
-        index = pd.MultiIndex.from_product([datasets, methods], names=["dataset", "method"])
         full = self.values.reindex(index)
         if policy == "worst":
             lacking = full.isna().stack()
@@ -541,16 +540,15 @@ class Study(Reported):
             values = self._worst(full)
             return replace(self, values=values, missing=policy, filled=tuple(gaps), imputed=imputed)
         level, what = (0, "dataset") if policy == "drop-datasets" else (1, "method")
-        lost = list(dict.fromkeys(gap[level] for gap in gaps))
-        rest = full[~full.index.get_level_values(level).isin(lost)]
+        lost = grouped((gap[level], gap[1 - level]) for gap in gaps)
+        rest = full[~full.index.get_level_values(level).isin([*lost])]
         if rest.empty:
             asked = Argument("missing", policy)
             text = " would leave nothing. Choose another policy."
             raise MissingResultsError(Message(f"{named}, so ", asked, text))
-        others = grouped((gap[level], gap[1 - level]) for gap in gaps)
         gone = [
             Excluded(what, name, f"no result of {some(cells)} (policy {policy})")
-            for name, cells in others.items()
+            for name, cells in lost.items()
         ]
         made = {"values": rest, "repeats": _matching(self.repeats, rest), "missing": policy}
         return replace(self, **made, excluded=(*self.excluded, *gone))
