@@ -480,7 +480,7 @@ def _render(
     else:
         give(made.in_full if verbose else made, to)
     verdict = terminal(plain(made.brief.decision))
-    if tells and filename not in (None, "-"):
+    if tells and filename is not None:
         tell(verdict)
     elif tells and not sys.stdout.isatty():
         tell(f"wrote {to.format}: {verdict}")

@@ -491,31 +491,27 @@ class Target(NamedTuple):
 
 
 def give(made: Any, to: Target) -> None:
-    """Write a document, or hand it to whoever called the command for it."""
+    """Put a document on stdout, or into a file at once and whole (a reader never sees half of it);
+    or hand it to whoever called the command for it.
+    """
     taken = click.get_current_context().meta.get(TAKEN)
-    if taken is None:
-        write(made.render(to.format, width()), to.filename)
-    else:
+    if taken is not None:
         taken.append(made)
-
-
-def write(text: str, filename: str | None) -> None:
-    """Put the data on stdout, or into a file at once and whole (a reader never sees half of it)."""
-    if filename in (None, "-"):
-        if sys.stdout is None:
-            raise click.ClickException("stdout is closed. Name a file: -o PATH.")
-        try:
-            click.echo(text.rstrip("\n"))
-        except BrokenPipeError:
-            raise  # the reader has what it wanted, as `head` has: no error to show
-        except OSError as error:
-            raise click.ClickException(
-                f"cannot write to stdout: {error.strerror or error}."
-            ) from error
         return
-    write_all([(filename, [text])])
-    if not is_stream(filename):
-        tell(f"wrote {filename}")
+    text = made.render(to.format, width())
+    if to.filename is not None:
+        write_all([(to.filename, [text])])
+        if not is_stream(to.filename):
+            tell(f"wrote {to.filename}")
+        return
+    if sys.stdout is None:
+        raise click.ClickException("stdout is closed. Name a file: -o PATH.")
+    try:
+        click.echo(text.rstrip("\n"))
+    except BrokenPipeError:
+        raise  # the reader has what it wanted, as `head` has: no error to show
+    except OSError as error:
+        raise click.ClickException(f"cannot write to stdout: {error.strerror or error}.") from error
 
 
 def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
@@ -525,9 +521,7 @@ def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
     A link stays one: its target is replaced. A file keeps its mode. A pipe or a device takes its
     texts when their turn comes.
     """
-    parts = {}
-    made = []
-    filename = ""
+    parts, made, filename = dict[Path, Path](), list[Path](), ""
     try:
         for filename, texts in files:
             if is_stream(filename):
@@ -546,26 +540,24 @@ def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
         for target, part in parts.items():
             filename = str(target)
             part.replace(target)
-    except (
-        BaseException
-    ) as error:  # texts are made while they are written: whatever goes wrong, nothing stays
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        text = f"cannot write {filename!r}: {error.strerror or error}."
+        raise click.ClickException(text) from error
+    finally:  # texts are made while they are written: whatever goes wrong, nothing stays
         for part in parts.values():
             part.unlink(missing_ok=True)
         for folder in made:
-            with suppress(OSError):
+            with suppress(OSError):  # it holds what was written
                 folder.rmdir()
-        if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
-            raise
-        raise click.ClickException(
-            f"cannot write {filename!r}: {error.strerror or error}."
-        ) from error
 
 
 def is_stream(filename: str | None) -> bool:
     """Whether data flow on from there, as from stdout, a pipe or a device, so that there is no file
     to be replaced.
     """
-    if filename in (None, "-") or _descriptor(filename) is not None:
+    if filename is None or _descriptor(filename) is not None:
         return True
     try:
         mode = os.stat(filename).st_mode
