@@ -8,7 +8,6 @@ import errno
 import inspect
 import os
 import re
-import shlex
 import shutil
 import stat
 import sys
@@ -388,16 +387,22 @@ def _with_commands(error: ChoiceError, context: click.Context) -> str:
     for what, options in error.ways:
         if not options.keys() <= takes.keys():
             continue
-        typed, more = context.meta[_TYPED], []
+        more = []
         for name, value in options.items():
             known = () if isinstance(value, str) else context.params.get(name) or ()
             more += [takes[name].typed(text) for text in texts_of(value) if text not in known]
-        at = typed.index("--") if "--" in typed else len(typed)
-        command = command_line(["mleval", context.info_name or "", *typed[:at]], more)
-        command = " ".join([command, *map(shlex.quote, typed[at:])])
-        lines += [without_passwords(f"{what[:1].upper()}{what[1:]}:"), f"  {command}"]
+        what = without_passwords(f"{what[:1].upper()}{what[1:]}:")
+        lines += [what, f"  {_as_typed(context, more)}"]
     lines = [redacted(in_options(error.text)), *lines]
     return "\n".join(map(terminal, lines))
+
+
+def _as_typed(context: click.Context, more: Iterable[tuple[str, str | None]] = ()) -> str:
+    """The command that was typed, with further options, to be copied."""
+    typed = context.meta[_TYPED]
+    at = typed.index("--") if "--" in typed else len(typed)
+    command = command_line(["mleval", context.info_name or "", *typed[:at]], more)
+    return " ".join(filter(None, [command, command_line(typed[at:])]))
 
 
 def _line(way: Way, context: click.Context) -> str:
@@ -414,8 +419,7 @@ def _line(way: Way, context: click.Context) -> str:
     options = [*replace(way.selection, **left_out).options()]
     given = [*Selection.of(context.params).options()]
     if set(given).issubset(options):
-        more = [option for option in options if option not in given]
-        return command_line(["mleval", context.info_name or "", *context.meta[_TYPED]], more)
+        return _as_typed(context, [option for option in options if option not in given])
     return command_line(["mleval", context.info_name or ""], options)
 
 
@@ -613,6 +617,5 @@ def _write_beside(target: Path, part: Path, texts: Iterable[str]) -> None:
 
 def provenance(source: Mapping[str, Any], run_ids: list[str], options: Choices) -> dict[str, Any]:
     """What reproduces a result, with the command as it was typed."""
-    context = click.get_current_context()
-    typed = command_line(["mleval", context.info_name or "", *context.meta[_TYPED]])
+    typed = _as_typed(click.get_current_context())
     return assembling.provenance(typed, source, run_ids, options)

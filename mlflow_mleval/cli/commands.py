@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -247,22 +247,20 @@ _EVALUATION = (
 
 def _check_usage(file: str | None, runs: tuple[str, ...], choices: Choices) -> None:
     """A usage error for options that do not go together."""
-    typed = flags(click.get_current_context(), typed=True)
-
-    def refuse(names: Iterable[str], text: str, when: bool) -> None:
-        if when and (wrong := ", ".join(typed[name] for name in names if name in typed)):
-            raise click.UsageError(text.format(wrong))
-
     if bool(file) == bool(runs):
         both = "give either FILE or --run, not both."
         raise click.UsageError(both if file else "FILE is missing, or --run in its place.")
-    no_hierarchy, spark = choices["hierarchy"] is None, choices["engine"] == "spark"
-    of_hierarchies = [str(option.name) for option in _HIERARCHICAL]
-    refuse(of_hierarchies, "--hierarchy must be given with {}.", no_hierarchy)
-    refuse(_FOR_FILES, "{} must be left out with --run.", bool(runs))
-    refuse(_FOR_RUNS, "{} must be left out without --run.", not runs)
-    refuse(["master"], "{} must go with --engine spark.", not spark)
-    refuse(_NOT_ON_SPARK, "{} must be left out with --engine spark, which lacks it.", spark)
+    spark, typed = choices["engine"] == "spark", flags(click.get_current_context(), typed=True)
+    of_hierarchies = () if choices["hierarchy"] else [str(o.name) for o in _HIERARCHICAL]
+    for names, text in (
+        (of_hierarchies, "--hierarchy must be given with {}."),
+        (_FOR_FILES if runs else (), "{} must be left out with --run."),
+        (() if runs else _FOR_RUNS, "{} must be left out without --run."),
+        (() if spark else ("master",), "{} must go with --engine spark."),
+        (_NOT_ON_SPARK if spark else (), "{} must be left out with --engine spark."),
+    ):
+        if wrong := ", ".join(typed[name] for name in names if name in typed):
+            raise click.UsageError(text.format(wrong))
     lacking = [f"--{name}" for name in ("method", "dataset") if choices[name] is None]
     if file and not spark:
         opt.FILE.convert(file, None, click.get_current_context())
