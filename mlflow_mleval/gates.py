@@ -671,7 +671,7 @@ class GateRequest:
         return replace(self._judged(both, found), changed=found.changed)
 
     def _judged(self, both: Mapping[str, Units], found: SelectedAnswers) -> Shared:
-        """The answers on the datasets that both sides have, all measures that can be judged."""
+        """The units of answers on the datasets that both sides have."""
         grades = self.of_answers.get("grades") or {}
         ranges = [ranges_known(one, grades) for one in both.values()]
         notes, undirected, ways = list[str](), dict[str, Direction | None](), []

@@ -251,15 +251,16 @@ def _check_usage(file: str | None, runs: tuple[str, ...], choices: Choices) -> N
         both = "give either FILE or --run, not both."
         raise click.UsageError(both if file else "FILE is missing, or --run in its place.")
     spark, typed = choices["engine"] == "spark", flags(click.get_current_context(), typed=True)
-    of_hierarchies = () if choices["hierarchy"] else [str(o.name) for o in _HIERARCHICAL]
-    for names, text in (
-        (of_hierarchies, "--hierarchy must be given with {}."),
-        (_FOR_FILES if runs else (), "{} must be left out with --run."),
-        (() if runs else _FOR_RUNS, "{} must be left out without --run."),
-        (() if spark else ("master",), "{} must go with --engine spark."),
-        (_NOT_ON_SPARK if spark else (), "{} must be left out with --engine spark."),
+    of_hierarchies = [str(option.name) for option in _HIERARCHICAL]
+    for when, names, text in (
+        (choices["hierarchy"] is None, of_hierarchies, "--hierarchy must be given with {}."),
+        (bool(runs), _FOR_FILES, "{} must be left out with --run."),
+        (not runs, _FOR_RUNS, "{} must be left out without --run."),
+        (not spark, ["master"], "{} must go with --engine spark."),
+        (spark, _NOT_ON_SPARK, "{} must be left out with --engine spark, which lacks it."),
     ):
-        if wrong := ", ".join(typed[name] for name in names if name in typed):
+        wrong = ", ".join(typed[name] for name in names if name in typed)
+        if when and wrong:
             raise click.UsageError(text.format(wrong))
     lacking = [f"--{name}" for name in ("method", "dataset") if choices[name] is None]
     if file and not spark:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import shlex
 import sys
 import threading
@@ -283,15 +284,14 @@ def _typed(commands: Commands, tool: _Tool, given: Given) -> list[str]:
 def _calls(commands: Commands, text: str) -> Iterator[Call]:
     """The commands that a text proposes, each on a line, as calls of tools."""
     tools = {tool.command: (name, tool) for name, tool in TOOLS.items()}
-    for line in text.splitlines():
-        words = line.split(maxsplit=2)
-        if len(words) < 3 or words[0] != "mleval" or words[1] not in tools:
+    for called, line in re.findall(r"^ *mleval +(\S+) +(\S.*)$", text, re.MULTILINE):
+        if called not in tools:
             continue
-        name, tool = tools[words[1]]
+        name, tool = tools[called]
         command = commands[tool.command]
         with suppress(click.ClickException, ValueError):
             # what is typed, text by text: options of the command that read
-            typed = [*apart(command.params, shlex.split(words[2]))]
+            typed = [*apart(command.params, shlex.split(line))]
             opts, rest, order = command.make_parser(click.Context(command)).parse_args(typed)
             arguments = [p.name for p in command.params if isinstance(p, click.Argument)]
             given = {a: opts[a] for a in arguments if isinstance(opts[a], str | tuple) and opts[a]}
