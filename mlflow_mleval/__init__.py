@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from mlflow_mleval import losses, reported, stats
+from mlflow_mleval import losses, package, stats
 from mlflow_mleval.package import __version__
 
 #: Public name -> module (itself, where that has the name). Loaded on first use, so that importing
@@ -61,21 +62,19 @@ __all__ = ["__version__", *sorted(_PUBLIC)]
 
 #: All that can be asked for.
 _WHERE = {**stats.WHERE, **losses.WHERE, **_ALSO, **_PUBLIC}
-#: What makes something of a result: the method that asks for it -> module and function.
-_MAKERS = {
-    "report": ("report.content", "document_of"),
-    "detail": ("report.content.study_report", "detail_document"),
-    "plot": ("report.displays", "plot"),
-}
 
 
-def _made(asked: str, /, *args: Any, **options: Any) -> Any:
-    module, name = _MAKERS[asked]
-    return getattr(import_module(f"{__name__}.{module}"), name)(*args, **options)
+def _maker(module: str, name: str) -> Callable[..., Any]:
+    def make(*args: Any, **options: Any) -> Any:
+        return getattr(import_module(f"{__name__}.{module}"), name)(*args, **options)
+
+    return make
 
 
 # Results stand below the reports of them; only here, above all layers, do the two meet.
-reported.make_by(_made)
+package.makers.report = _maker("report.content", "document_of")
+package.makers.detail = _maker("report.content.study_report", "detail_document")
+package.makers.plot = _maker("report.displays", "plot")
 
 
 def __getattr__(name: str) -> Any:

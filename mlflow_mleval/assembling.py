@@ -18,8 +18,9 @@ from mlflow_mleval.selection import Choices, Selection
 from mlflow_mleval.sentences import Argument, Message, Wording, count, some, worded
 
 if TYPE_CHECKING:
+    from mlflow_mleval.analysis.answer_comparison import AnswerComparison
     from mlflow_mleval.analysis.pairs_by_unit import InstanceTests
-    from mlflow_mleval.store.runs_table import RunsTable
+    from mlflow_mleval.store.run_answers import SelectedAnswers
     from mlflow_mleval.study import Study
 
 #: A report of more runs does not look for their values by instance: `mleval compare --over
@@ -35,29 +36,6 @@ Say = Callable[[str], object]
 #: Takes what is being done and in what it is counted, and gives what is to be called as
 #: ``step(done, total)``.
 Stage = Callable[[str, str], AbstractContextManager[Callable[[int, int], object]]]
-
-
-def _silent(what: str, unit: str) -> AbstractContextManager[Callable[[int, int], object]]:
-    return nullcontext(lambda done, total: None)
-
-
-def compared(
-    choices: Choices,
-    *,
-    whole: bool = False,
-    stage: Stage = _silent,
-    say: Say = lambda text: None,
-    word: Wording = str,
-) -> Any:
-    """The Comparison that a selection of runs and some options yield: arguments of `load_study`,
-    `fuse` and `compare`, `cost`, `protocol`, `ratio`, `paired`; others are not heeded.
-
-    With `whole` all that a report tells is computed: stability, loss profiles and, of few runs,
-    tests over instances. `stage` is told what is being done, `say` takes messages for whoever
-    waits, and `word` tells the reader of arguments.
-    """
-    material = read(choices, whole=whole, stage=stage, say=say, word=word)
-    return comparison_of(material, choices, whole=whole, stage=stage, say=say)
 
 
 @dataclass(frozen=True)
@@ -88,12 +66,18 @@ class Material:
 def read(
     choices: Choices,
     *,
-    whole: bool = False,
-    stage: Stage = _silent,
+    whole: bool,
+    stage: Stage,
     say: Say = lambda text: None,
-    word: Wording = str,
+    word: Wording,
 ) -> Material:
-    """What `compared` compares: all of it that is in the store."""
+    """What a selection of runs and some options yield, to be compared: arguments of `load_study`,
+    `fuse` and `compare`, `cost`, `protocol`, `ratio`, `paired`; others are not heeded.
+
+    With `whole` all is read that a report tells: loss profiles and, of few runs, tests over
+    instances. `stage` is told what is being done, `say` takes messages for whoever waits, and
+    `word` tells the reader of arguments.
+    """
     from mlflow_mleval.store.query import selected_study
     from mlflow_mleval.store.runs_table import remembered
 
@@ -146,8 +130,8 @@ def comparison_of(
     say: Say = lambda text: None,
     before: Any = None,
 ) -> Any:
-    """The Comparison of what was read, by these options; see `compared`. `before` is one of the
-    same by other weights, if there is any.
+    """The Comparison of what was read, by these options, with `whole` also its stability; see
+    `read`. `before` is one of the same by other weights, if there is any.
     """
     from mlflow_mleval.analysis.comparison import compare
     from mlflow_mleval.analysis.fusion import fuse
@@ -187,9 +171,9 @@ def _study_asked_for(
     selection: Selection, stage: Stage, say: Say
 ) -> tuple[Study | MlevalError, Selection]:
     """The study that was asked for, or why no run holds one: it may hold answers; and of what it
-    is. Where nobody said how to read runs of others, or which runs to take, the one that `mleval
-    runs` finds.
+    is.
     """
+    from mlflow_mleval.store import store
     from mlflow_mleval.store.query import selected_study
     from mlflow_mleval.store.repeats import is_placed, placed
 
@@ -200,103 +184,111 @@ def _study_asked_for(
         ruled = table is not None
         if ruled:
             say(f"read in {some(selection.experiment_names)}, which alone can be compared")
-    asked_for = _as_asked(selection, ruled or selection.results is not None, stage, table)
-    if isinstance(asked_for, MlevalError):
-        if ruled:
-            if isinstance(asked_for, NoRunsError):
-                return asked_for, selection
-            raise asked_for
-    elif asked_for is not None and (ruled or not asked_for.is_foreign):
-        return asked_for, selection
-    from mlflow_mleval.store.survey import taken_unasked  # a ranking that was asked for needs none
+    asked_for: Study | MlevalError | None = None
+    given = selection.experiment_ids, selection.experiment_names
+    with stage("reading", "runs") as step:
+        try:
+            named = ruled or selection.results is not None or selection.run_ids
+            if named or any(store.asked(*given)):
+                asked_for = selected_study(selection, step, table)
+                if ruled or not asked_for.is_foreign:
+                    return asked_for, selection
+        except StoreError:
+            raise
+        except MlevalError as error:
+            if ruled:
+                if isinstance(error, NoRunsError):
+                    return error, selection
+                raise
+            asked_for = error
+    return _as_surveyed(selection, asked_for, say)
+
+
+def _as_surveyed(
+    selection: Selection, asked_for: Study | MlevalError | None, say: Say
+) -> tuple[Study | MlevalError, Selection]:
+    """Where nobody said how to read runs of others, or which runs to take, what `mleval runs`
+    finds; or why nobody knows, and of what that is.
+    """
+    from mlflow_mleval.store.query import selected_study
+    from mlflow_mleval.store.survey import taken_unasked
 
     try:
         taken, line = taken_unasked(selection)
     except UnclearError as unclear:
-        return _unclear(unclear, asked_for, selection)
+        if isinstance(asked_for, MlevalError):
+            # names are those that the survey's rules find, if it has any
+            told = unclear.ways or selection.methods or selection.datasets
+            return unclear if told else asked_for, selection
+        if asked_for is None:
+            experiments = {tuple(way.selection.experiment_names) for way in unclear.ways}
+            if len(experiments) != 1:
+                raise
+            selection = replace(selection, experiment_names=[*experiments.pop()])
+        return unclear, selection
     say(f"taken as `mleval runs` finds it: {line}")
     study = selected_study(taken)
     return replace(study, source={**study.source, "taken_as": line}), selection
 
 
-def _unclear(
-    unclear: UnclearError, asked_for: Study | MlevalError | None, selection: Selection
-) -> tuple[MlevalError, Selection]:
-    """Why nobody knows how to read the runs that were named, if any were; and of what that is."""
-    if isinstance(asked_for, MlevalError):
-        # names are those that the survey's rules find, if it has any
-        told = unclear.ways or selection.methods or selection.datasets
-        return unclear if told else asked_for, selection
-    if asked_for is not None:
-        return unclear, selection
-    experiments = {tuple(way.selection.experiment_names) for way in unclear.ways}
-    if len(experiments) != 1:
-        raise unclear
-    return unclear, replace(selection, experiment_names=[*experiments.pop()])
-
-
-def _as_asked(
-    selection: Selection, ruled: bool, stage: Stage, table: RunsTable | None
-) -> Study | MlevalError | None:
-    """The study of the runs that were named, of a table that was read already if there is one, or
-    why there is none; None where none were named.
-    """
-    from mlflow_mleval.store import store
-    from mlflow_mleval.store.query import selected_study
-
-    named = ruled or bool(selection.run_ids)
-    with stage("reading", "runs") as step:
-        try:
-            if named or any(store.asked(selection.experiment_ids, selection.experiment_names)):
-                return selected_study(selection, step, table)
-        except StoreError:
-            raise
-        except MlevalError as error:
-            return error
-    return None
-
-
-def _answers_by_dataset(
+def compared_answers(
     selection: Selection,
     choices: Choices,
+    options: Choices,
+    *,
     stage: Stage,
     say: Say,
     word: Wording,
-) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """By data set, what its answers say or why that is unknown; and metrics that are means of
-    theirs, by their directions.
+    measures: list[str] | None = None,
+    most: int | None = None,
+) -> tuple[SelectedAnswers, dict[str, AnswerComparison], dict[str, Any]]:
+    """The answers of a selection; by data set, what they say by these options of the tests, or why
+    that is unknown. Measures that were named have to have a direction.
     """
     from mlflow_mleval.analysis.answer_comparison import compare_all_answers
     from mlflow_mleval.store.run_answers import load_answers
 
-    try:
-        with stage("reading answers", "runs") as step:
-            how = asked_answers(choices)
-            asked = load_answers(selection, **how, most=MOST_ANSWERS, progress=step)
-    except NoRunsError:  # no run holds any, or there are no runs at all, which others will say
-        return {}, {}
-    absent = dict(asked.absent)
-    names = ("alpha", "cluster", "seed")
-    options = {name: choices[name] for name in names if name in choices}
+    how = asked_answers(choices)
+    with stage("reading answers", "runs") as step:
+        asked = load_answers(selection, **how, measures=measures, most=most, progress=step)
     say("comparing the answers …")
-    tests = compare_all_answers(
+    absent: dict[str, Any] = dict(asked.absent)
+    found = compare_all_answers(
         asked.found,
         absent,
         minimize=[m.removesuffix(MEAN) for m in selection.minimize],
         maximize=[m.removesuffix(MEAN) for m in selection.maximize],
         directions=selection.directions,
+        named=measures is not None,
         grades=how["grades"],
         **options,
     )
+    tests = {
+        dataset: replace(one, notes=tuple(worded(note, word) for note in one.notes))
+        for dataset, one in found.items()
+    }
+    return asked, tests, absent
+
+
+def _answers_by_dataset(
+    selection: Selection, choices: Choices, stage: Stage, say: Say, word: Wording
+) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """By data set, what its answers say or why that is unknown; and metrics that are means of
+    theirs, by their directions.
+    """
+    options = {name: choices[name] for name in ("alpha", "cluster", "seed") if name in choices}
+    try:
+        asked, tests, absent = compared_answers(
+            selection, choices, options, stage=stage, say=say, word=word, most=MOST_ANSWERS
+        )
+    except NoRunsError:  # no run holds any, or there are no runs at all, which others will say
+        return {}, {}
     means: dict[str, list[str]] = {"minimize": [], "maximize": []}
-    results: dict[str, Any] = {dataset: worded(why, word) for dataset, why in absent.items()}
-    for dataset, one in tests.items():
-        notes = tuple(worded(note, word) for note in one.notes)
-        results[dataset] = replace(one, notes=notes)
-        for measure, side in one.directions.items():
-            if measure + MEAN in asked.metrics:
-                means[f"{side}imize"].append(measure + MEAN)
-    return results, {way: [*dict.fromkeys(names)] for way, names in means.items()}
+    directed = (pair for one in tests.values() for pair in one.directions.items())
+    for measure, side in dict.fromkeys(directed):
+        if measure + MEAN in asked.metrics:
+            means[f"{side}imize"].append(measure + MEAN)
+    return {dataset: worded(why, word) for dataset, why in absent.items()} | tests, means
 
 
 def asked_answers(choices: Choices) -> Choices:

@@ -63,7 +63,7 @@ from mlflow_mleval.measures.sums import (
     sum_rows,
     why_absent,
 )
-from mlflow_mleval.reported import Reported
+from mlflow_mleval.package import Reported
 from mlflow_mleval.sentences import Message
 from mlflow_mleval.validation import (
     Array,
@@ -402,7 +402,7 @@ class Evaluation(Reported):
 
     def report(self, method: str = "", dataset: str = "") -> Any:  # type: ignore[override]
         """The report that a run would hold, as a document: see
-        `mlflow_mleval.reported.Reported.report`.
+        `mlflow_mleval.package.Reported.report`.
         """
         return super().report({"method": method, "dataset": dataset})
 

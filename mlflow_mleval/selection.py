@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from mlflow_mleval.secrets import masked, without_passwords
-from mlflow_mleval.sentences import did_you_mean
 
 #: What was chosen by options, in fields or in Python: arguments by name.
 Choices = Mapping[str, Any]
@@ -81,10 +80,11 @@ class Selection:
                 if other := [each for each in names if not isinstance(each, str)]:
                     raise TypeError(f"`{name}` must hold text, got {other[0]!r}.")
                 object.__setattr__(self, name, names)
-        check_missing(self.missing)
-        if self.directions not in DIRECTIONS:
-            listed = " or ".join(map(repr, DIRECTIONS))
-            raise ValueError(f"`directions` must be {listed}, got {self.directions!r}.")
+        # brings numpy, for which help need not wait
+        from mlflow_mleval.validation import in_pandas, one_of
+
+        one_of(self.missing, "missing", MISSING)
+        one_of(self.directions, "directions", DIRECTIONS)
         if self.duplicates not in POLICIES and not best_metric(self.duplicates):
             listed = f"{', '.join(POLICIES)} or best:METRIC"
             raise ValueError(f"`duplicates` must be one of {listed}, got {self.duplicates!r}.")
@@ -92,9 +92,6 @@ class Selection:
             started(self.since)
         self._check_rules()
         if self.results is not None:
-            # brings numpy, for which help need not wait
-            from mlflow_mleval.validation import in_pandas
-
             object.__setattr__(self, "results", in_pandas(self.results))
             for name in _OF_STORES:
                 if getattr(self, name):
@@ -118,9 +115,7 @@ class Selection:
         if self.dataset_by is not None:
             _check_name("dataset_by", self.dataset_by, DATASET_RULES)
         for rule in self.repeats_by:
-            if rule != DIGEST and key_of(rule)[0] not in ("param", "tag"):
-                listed = f"param:NAME, tag:NAME or {DIGEST}"
-                raise ValueError(f"`repeats_by` must be {listed}, got {rule!r}.")
+            _check_name("repeats_by", rule, (DIGEST,))
         _check_folds(self.folds_by)
         if self.name_as:
             parts = name_parts(self.name_as)
@@ -258,22 +253,15 @@ def best_metric(policy: str) -> str:
     return policy.partition(":")[2] if policy.startswith("best:") else ""
 
 
-def check_missing(policy: str) -> None:
-    """ValueError for another policy than those of `MISSING`."""
-    if policy not in MISSING:
-        guess = did_you_mean([policy], MISSING)
-        listed = ", ".join(map(repr, MISSING))
-        raise ValueError(f"`missing` must be one of {listed}, got {policy!r}.{guess}")
-
-
 def _check_name(argument: str, rule: str, plain: Sequence[str]) -> None:
-    """ValueError for a rule that names no method or dataset."""
+    """ValueError for a rule that names no method, dataset or repeat."""
     kind, key = key_of(rule)
     if argument == "method_by" and kind == SINCE and key:
         started(key, f"`{argument}` must be {SINCE}: and")
         return
     if rule not in plain and not (kind in ("tag", "param") and key):
-        allowed = f"tag:NAME, param:NAME, {', '.join(plain[:-1])} or {plain[-1]}"
+        *first, last = ("tag:NAME", "param:NAME", *plain)
+        allowed = f"{', '.join(first)} or {last}"
         raise ValueError(f"`{argument}` must be one of {allowed}, got {rule!r}.")
 
 

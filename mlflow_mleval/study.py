@@ -21,12 +21,13 @@ from mlflow_mleval.errors import (
 )
 from mlflow_mleval.measures.metric_names import TRAINING, directions, is_bookkeeping
 from mlflow_mleval.measures.registry import Direction, expand
-from mlflow_mleval.reported import Reported
-from mlflow_mleval.selection import DIGEST, Missing, Selection, check_missing, command_line
+from mlflow_mleval.package import Reported
+from mlflow_mleval.selection import DIGEST, MISSING, Missing, Selection, command_line
 from mlflow_mleval.sentences import (
     Argument,
     Message,
     Wording,
+    agree,
     count,
     did_you_mean,
     grouped,
@@ -37,6 +38,7 @@ from mlflow_mleval.validation import in_pandas, one_of
 
 #: A dataset and a method.
 Cell = tuple[str, str]
+_PAIR = ["dataset", "method"]
 #: More names than this are counted.
 MANY = 6
 
@@ -178,7 +180,7 @@ class Study(Reported):
     costs: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __post_init__(self) -> None:
-        check_missing(self.missing)
+        one_of(self.missing, "missing", MISSING)
         if without := [m for m in self.values.columns if m not in self.directions]:
             raise MeasureError(f"no direction for {', '.join(map(repr, without))}.")
         if self.values.index.has_duplicates:
@@ -218,16 +220,16 @@ class Study(Reported):
         >>> Study.from_frame(board, maximize=["value"]).datasets
         ['wine', 'iris']
         """
-        pair, frame = ["dataset", "method"], in_pandas(frame)
-        if {*pair, "measure", "value"} <= {*frame}:
-            values = frame.set_index([*pair, "measure"])["value"].unstack(sort=False)
-        elif {*pair} <= {*frame}:
-            values = frame.set_index(pair)
+        frame = in_pandas(frame)
+        if {*_PAIR, "measure", "value"} <= {*frame}:
+            values = frame.set_index([*_PAIR, "measure"])["value"].unstack(sort=False)
+        elif {*_PAIR} <= {*frame}:
+            values = frame.set_index(_PAIR)
         elif "dataset" in frame:
             raise ValueError("the table has no column 'method'. Add it.")
         else:
             methods = frame.set_index("method") if "method" in frame else frame
-            values = methods.T.stack(future_stack=True).rename_axis(pair).to_frame("value")
+            values = methods.T.stack(future_stack=True).rename_axis(_PAIR).to_frame("value")
         values = values.astype(float)
         return cls(values, directions(values.columns, minimize, maximize), missing)
 
@@ -265,29 +267,29 @@ class Study(Reported):
         return [m for m in self.measures if self.directions[m] == "min"]
 
     @property
+    def _repeated(self) -> Any:
+        """The repeats of each (dataset, method), grouped; no groups where there are none."""
+        repeats = self.values.iloc[:0] if self.repeats is None else self.repeats
+        return repeats.groupby(level=[0, 1], sort=False)
+
+    @property
     def n_repeats(self) -> pd.Series:
         """The number of runs that finished by (dataset, method); empty where nothing is known of
         runs.
         """
-        if self.repeats is None:
-            return pd.Series(dtype=int)
-        return self.repeats.groupby(level=[0, 1], sort=False).size().rename("runs")
+        return self._repeated.size().rename("runs")
 
     @property
     def spread(self) -> pd.DataFrame:
         """Standard deviation over repeats, as `values`; NaN where there are fewer than two."""
-        if self.repeats is None:
-            return self.values.iloc[:0]
-        return self.repeats.groupby(level=[0, 1], sort=False).std()
+        return self._repeated.std()
 
     @property
     def standard_errors(self) -> pd.DataFrame:
         """Standard error of the mean over repeats: `spread` over the root of the number of
         values.
         """
-        if self.repeats is None:
-            return self.values.iloc[:0]
-        return self.repeats.groupby(level=[0, 1], sort=False).sem()
+        return self._repeated.sem()
 
     def over(self, kind: Kind, dataset: str | None = None) -> Units:
         """The values by dataset, fold or repeat, of all datasets together or of one.
@@ -337,15 +339,15 @@ class Study(Reported):
             return None
         if DIGEST in self.repeat_rules:
             return False
-        if not {"dataset", "method", "split_digest"} <= {*self.runs.columns}:
+        if not {*_PAIR, "split_digest"} <= {*self.runs}:
             return None
         runs = self.runs if dataset is None else self.runs[self.runs["dataset"] == dataset]
-        several = runs[runs.duplicated(["dataset", "method"], keep=False)]
-        digests = several["split_digest"].fillna("")
-        digests_of = [c for c in ("split_digest", "dataset_digest") if c in several]
-        if several.groupby(["dataset", "method"])[digests_of].nunique().gt(1).any(axis=None):
+        several = runs[runs.duplicated(_PAIR, keep=False)]
+        digests = [c for c in ("split_digest", "dataset_digest") if c in several]
+        if several.groupby(_PAIR)[digests].nunique().gt(1).any(axis=None):
             return False
-        return None if several.empty or digests.eq("").any() else True
+        unknown = several["split_digest"].fillna("").eq("")
+        return None if several.empty or unknown.any() else True
 
     def cells(self, measure: str) -> pd.DataFrame:
         """One measure as a table datasets x methods; NaN where there is no value."""
@@ -382,27 +384,27 @@ class Study(Reported):
 
     def gaps(self) -> list[Cell]:
         """The (dataset, method) pairs that lack a value of at least one measure."""
-        full = self.values.reindex(pd.MultiIndex.from_product([self.datasets, self.methods]))
-        return [tuple(pair) for pair in full.index[full.isna().any(axis=1)]]
+        there = self.finished().stack()
+        return there.index[~there].tolist()
 
     def why_empty(self, cells: Collection[Cell]) -> str:
         """Why these cells (dataset, method) have no result, as far as the runs tell: "8 did not
         finish, 1 without a run".
         """
-        status = self.statuses()
-        if status:
-            status = dict.fromkeys(self.failed, "failed") | status
+        if not (status := self.statuses()):
+            return ""
+        status = dict.fromkeys(self.failed, "failed") | status
         there = [cell for cell in cells if status.get(cell) == "complete"]
-        empty = self.values.reindex(there).isna().any() if there else pd.Series(dtype=bool)
+        empty = self.values.reindex(there).isna().any()
         # nobody knows it of what a policy has filled
-        lacking = some(empty.index[empty], 3) or "some measure"
+        lacking = some(empty.index[empty], 3) if there else ""
         words = {
             "dnf": "did not finish",
             "": self.newer or "never run",
             "failed": "failed",
-            "complete": f"without a value of {lacking}",
+            "complete": f"without a value of {lacking or 'some measure'}",
         }
-        reasons = Counter(words[status.get(cell, "")] for cell in cells) if status else {}
+        reasons = Counter(words[status.get(cell, "")] for cell in cells)
         return ", ".join(f"{n} {why}" if len(reasons) > 1 else why for why, n in reasons.items())
 
     @property
@@ -421,11 +423,11 @@ class Study(Reported):
         """Status of the run (complete or dnf) by (dataset, method); empty where nothing is known of
         runs.
         """
-        if not {"dataset", "method", "status"} <= {*self.runs.columns}:
+        if not {*_PAIR, "status"} <= {*self.runs}:
             return {}
         # of repeats, one that finished counts
         runs = self.runs.sort_values("status", ascending=False, kind="stable")
-        return runs.set_index(["dataset", "method"])["status"].to_dict()
+        return runs.set_index(_PAIR)["status"].to_dict()
 
     def matrix(self, dataset: str) -> pd.DataFrame:
         """The decision matrix methods x measures of one dataset, with the missing-value policy
@@ -458,10 +460,15 @@ class Study(Reported):
         source = dict(self.source)
         if chosen != self.measures and "measures_by" in source:
             source["measures_by"] = f"those that you kept of {len(self.measures)}"
-        filled = tuple(cell for cell in self.filled if cell in values.index)
-        parts = {"values": values, "folds": folds, "repeats": repeats, "source": source}
-        parts |= {"filled": filled}
-        return replace(self, **parts, directions={m: self.directions[m] for m in chosen})
+        return replace(
+            self,
+            values=values,
+            folds=folds,
+            repeats=repeats,
+            source=source,
+            filled=tuple(cell for cell in self.filled if cell in values.index),
+            directions={m: self.directions[m] for m in chosen},
+        )
 
     def _ways_on(self, gaps: Sequence[Cell]) -> Ways:
         """What can be done about empty cells, with the arguments that do it; the worst value stands
@@ -481,26 +488,20 @@ class Study(Reported):
             fewer.append((left * len(self.datasets), text, {"missing": "drop-methods"}))
         fewer.sort(key=lambda way: -way[0])  # what keeps most results comes first
         ways += [(text, more) for _, text, more in fewer]
-        if not failed and len(self.methods) > 2 and (pair := self._fullest_pair(gaps)):
-            text = f"compare {some(pair)}, on the datasets that both have"
-            ways.append((text, {"methods": pair, "missing": "drop-datasets"}))
+        if not failed and len(self.methods) > 2:
+            there = self.finished().astype(int)
+            common = there.T @ there  # by pair of methods, the datasets that both have
+            pair = max(combinations(self.methods, 2), key=lambda pair: common.loc[pair])
+            if common.loc[pair]:
+                text = f"compare {some(pair)}, on the datasets that both have"
+                ways.append((text, {"methods": [*pair], "missing": "drop-datasets"}))
         return ways
-
-    def _fullest_pair(self, gaps: Sequence[Cell]) -> list[str]:
-        """The two methods with the most datasets in common; empty where none have any."""
-        held = {m: {d for d in self.datasets if (d, m) not in {*gaps}} for m in self.methods}
-        pairs = [(len(held[a] & held[b]), [a, b]) for a, b in combinations(self.methods, 2)]
-        most, pair = max(pairs, key=lambda item: item[0])
-        return pair if most else []
 
     def _worst(self, full: pd.DataFrame) -> pd.DataFrame:
         """The table with the worst value of the dataset and measure where there is none."""
-        by_dataset = full.groupby(level=0, sort=False)
-        worst = {
-            m: by_dataset[m].transform("max" if m in self.minimize else "min")
-            for m in self.measures
-        }
-        filled = full.fillna(pd.DataFrame(worst))
+        ways = {m: "max" if way == "min" else "min" for m, way in self.directions.items()}
+        worst = full.groupby(level=0, sort=False).agg({m: ways[m] for m in full})
+        filled = full.fillna(worst.reindex(full.index, level=0))
         holes = filled.isna().stack()
         if empty := holes[holes].index.droplevel(1).unique().tolist():
             raise MissingResultsError(
@@ -524,17 +525,14 @@ class Study(Reported):
         policy = missing or self.missing
         if not (gaps := self.gaps()):
             return replace(self, missing=policy)
-        datasets = self.datasets
-        methods = self.methods
         why = f"; {why}" if (why := self.why_empty(gaps)) else ""
+        index = pd.MultiIndex.from_product([self.datasets, self.methods], names=_PAIR)
         named = (
-            f"{len(gaps)} of {len(datasets) * len(methods)} cells "
-            f"{'has' if len(gaps) == 1 else 'have'} no result "
+            f"{len(gaps)} of {len(index)} cells {agree(gaps, 'has')} no result "
             f"({some(f'{m} on {d}' for d, m in gaps)}{why})"
         )
         if policy == "error":
             raise MissingResultsError(f"{named}.", self._ways_on(gaps))
-        index = pd.MultiIndex.from_product([datasets, methods], names=["dataset", "method"])
         full = self.values.reindex(index)
         if policy == "worst":
             lacking = full.isna().stack()
@@ -542,16 +540,15 @@ class Study(Reported):
             values = self._worst(full)
             return replace(self, values=values, missing=policy, filled=tuple(gaps), imputed=imputed)
         level, what = (0, "dataset") if policy == "drop-datasets" else (1, "method")
-        lost = list(dict.fromkeys(gap[level] for gap in gaps))
-        rest = full[~full.index.get_level_values(level).isin(lost)]
+        lost = grouped((gap[level], gap[1 - level]) for gap in gaps)
+        rest = full[~full.index.get_level_values(level).isin([*lost])]
         if rest.empty:
             asked = Argument("missing", policy)
             text = " would leave nothing. Choose another policy."
             raise MissingResultsError(Message(f"{named}, so ", asked, text))
-        others = grouped((gap[level], gap[1 - level]) for gap in gaps)
         gone = [
             Excluded(what, name, f"no result of {some(cells)} (policy {policy})")
-            for name, cells in others.items()
+            for name, cells in lost.items()
         ]
         made = {"values": rest, "repeats": _matching(self.repeats, rest), "missing": policy}
         return replace(self, **made, excluded=(*self.excluded, *gone))
@@ -584,8 +581,7 @@ def _matching(table: pd.DataFrame | None, values: pd.DataFrame) -> pd.DataFrame 
     """What a table by fold or by repeat says of these values."""
     if table is None:
         return None
-    columns = [m for m in values if m in table]
-    return table.loc[table.index.droplevel(2).isin(values.index), columns]
+    return table.loc[table.index.droplevel(2).isin(values.index), [m for m in values if m in table]]
 
 
 def left_out(excluded: Iterable[Excluded]) -> list[str]:

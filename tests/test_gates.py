@@ -22,7 +22,7 @@ from mlflow import MlflowClient
 from places import ROOT
 
 import mlflow_mleval as mleval
-from mlflow_mleval import gate_units
+from mlflow_mleval import gates
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError, StoreError
 from mlflow_mleval.files import predictions
 from mlflow_mleval.gates import Promotion, pinned
@@ -276,13 +276,13 @@ def test_an_alias_of_versions_moves_on_ship_alone(versions, logged):
 
 def test_what_is_judged_is_what_was_named_when_the_gate_began(versions, logged, monkeypatch):
     MlflowClient().set_registered_model_alias(versions, "candidate", "2")
-    read = gate_units.GateRequest.read
+    read = gates.GateRequest.read
 
     def meanwhile(asked, over):
         MlflowClient().set_registered_model_alias(versions, "candidate", "3")
         return read(asked, over)
 
-    monkeypatch.setattr(gate_units.GateRequest, "read", meanwhile)
+    monkeypatch.setattr(gates.GateRequest, "read", meanwhile)
     sides = [f"models:/{versions}@{alias}" for alias in ("candidate", "champion")]
     found = mleval.gate(*sides, measures=["f1"], promote="champion", log=True)
     assert found.runs["candidate"] == [logged["better"]] and found.candidate.endswith("@candidate")

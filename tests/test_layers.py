@@ -17,14 +17,13 @@ import mlflow_mleval
 PACKAGE = Path(mlflow_mleval.__file__).parent
 #: From the ground up. The package itself, whose table names all that is public, is the roof.
 LAYERS = [
-    ["errors", "package", "sentences", "secrets", "validation", "reported"],
+    ["errors", "package", "sentences", "secrets", "validation"],
     ["measures"],
     ["evaluation", "selection", "study"],
     ["analysis"],
     ["files"],
     ["store", "report"],
     ["training", "callbacks", "genai", "stats", "losses"],
-    ["gate_units"],
     ["assembling", "gates"],
     ["cli", "server", "__main__"],
     ["mlflow_mleval"],

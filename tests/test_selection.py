@@ -80,7 +80,7 @@ def test_a_command_line_shows_no_password():
         ({"children": "best:f1", "folds_by": "children"}, "must not be given with folds_by"),
         ({"method_by": ["run_name", "nonsense"]}, "`method_by` must be one of tag:NAME, .*prompt"),
         ({"dataset_by": "model"}, "`dataset_by` must be one of .*, input or digest, got 'model'"),
-        ({"repeats_by": "run_name"}, "`repeats_by` must be param:NAME, tag:NAME or digest"),
+        ({"repeats_by": "run_name"}, "`repeats_by` must be one of tag:NAME, param:NAME or digest"),
         ({"folds_by": "key:{fold}"}, "`folds_by` must be one of steps, children, or key:PATTERN"),
     ],
 )

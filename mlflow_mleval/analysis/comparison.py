@@ -79,7 +79,7 @@ from mlflow_mleval.analysis.posthoc.rank_tests import (
 from mlflow_mleval.analysis.promethee import Gaia, Weights, tied_ranks
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.reported import Detailed
+from mlflow_mleval.package import Detailed
 from mlflow_mleval.selection import Choices
 from mlflow_mleval.sentences import Argument, Message
 from mlflow_mleval.study import Study

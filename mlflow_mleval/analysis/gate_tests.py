@@ -42,7 +42,7 @@ from mlflow_mleval.analysis.resampling import (
     share,
     step_down,
 )
-from mlflow_mleval.reported import Plotted
+from mlflow_mleval.package import Plotted
 from mlflow_mleval.sentences import agree, count, some
 from mlflow_mleval.validation import Array, Bools, Ints, Places, probability
 

@@ -53,7 +53,7 @@ from mlflow_mleval.measures.owa import (
     positions,
     rising_parameters,
 )
-from mlflow_mleval.reported import Plotted
+from mlflow_mleval.package import Plotted
 from mlflow_mleval.sentences import count, some
 from mlflow_mleval.validation import (
     AnyArray,

@@ -21,7 +21,7 @@ from mlflow_mleval.analysis.promethee import tied_ranks
 from mlflow_mleval.analysis.resampling import up_to_zero
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError, StoreError
 from mlflow_mleval.measures.registry import Direction
-from mlflow_mleval.reported import Reported
+from mlflow_mleval.package import Reported
 from mlflow_mleval.sentences import count, did_you_mean, quoted, some
 from mlflow_mleval.validation import (
     AnyArray,

@@ -18,18 +18,18 @@ from typing import Any
 
 import click
 
-from mlflow_mleval.assembling import compared
+from mlflow_mleval.assembling import comparison_of, read
 from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.command import (
     TAKEN,
     Command,
-    Joined,
     Option,
     Target,
     as_option,
     give,
     in_options,
     is_stream,
+    joined,
     live_address,
     progress,
     provenance,
@@ -154,7 +154,7 @@ def import_(file: str, experiment_name: str | None, conventions: str) -> None:
 @main.command(
     params=[
         *opt.selection,
-        opt.read(*opt.reading),
+        *opt.read(*opt.reading),
         click.Option(
             ["--forget"],
             is_flag=True,
@@ -221,8 +221,8 @@ def measures(output: str | None) -> None:
 @main.command(
     params=[
         *opt.selection,
-        opt.read(*opt.reading),
-        opt.missing,
+        *opt.read(*opt.reading),
+        *opt.missing,
         *_TESTED,
         opt.timeout,
         opt.output,
@@ -251,15 +251,15 @@ def rank(output: str | None, verbose: bool, **choices: Any) -> None:
 @main.command(
     params=[
         *opt.selection,
-        opt.read(*opt.reading, *opt.answers, opt.shared),
-        opt.missing,
-        opt.over,
+        *opt.read(*opt.reading, *opt.answers, opt.shared),
+        *opt.missing,
+        *opt.over,
         *_TESTED,
-        Joined(*opt.protocol, opt.pairing, opt.dependent),
+        *joined(*opt.protocol, opt.pairing, opt.dependent),
         opt.cluster,
         opt.bound,
-        opt.rope,
-        Joined(opt.seed, opt.swaps),
+        *opt.rope,
+        *joined(opt.seed, opt.swaps),
         opt.timeout,
         opt.output,
     ],
@@ -300,13 +300,13 @@ def compare(over: str, runs: tuple[str, ...], output: str | None, **choices: Any
 @main.command(
     params=[
         *opt.selection,
-        opt.read(*opt.reading, *opt.answers, opt.shared, opt.cost),
-        opt.missing,
+        *opt.read(*opt.reading, *opt.answers, opt.shared, opt.cost),
+        *opt.missing,
         *_TESTED,
-        Joined(*opt.protocol, opt.pairing),
+        *joined(*opt.protocol, opt.pairing),
         opt.cluster,
-        opt.rope,
-        Joined(opt.seed, opt.weightings),
+        *opt.rope,
+        *joined(opt.seed, opt.weightings),
         opt.pair,
         Option(
             "Output",
@@ -442,7 +442,8 @@ def _import(path: Path, experiment_name: str | None, conventions: str) -> str:
 
 
 def _compare(choices: Choices, stability: bool = False) -> Any:
-    return compared(choices, whole=stability, stage=progress, say=say, word=as_option)
+    how: dict[str, Any] = {"whole": stability, "stage": progress, "say": say}
+    return comparison_of(read(choices, word=as_option, **how), choices, **how)
 
 
 def _render(
@@ -477,7 +478,7 @@ def _render(
     else:
         give(made.in_full if verbose else made, to)
     verdict = terminal(plain(made.brief.decision))
-    if tells and filename not in (None, "-"):
+    if tells and filename is not None:
         tell(verdict)
     elif tells and not sys.stdout.isatty():
         tell(f"wrote {to.format}: {verdict}")

@@ -8,7 +8,6 @@ import errno
 import inspect
 import os
 import re
-import shlex
 import shutil
 import stat
 import sys
@@ -49,15 +48,17 @@ _NOT_OF_THE_PAGE = frozenset({"experiment_ids", "experiment_names", "output", "l
 
 class Option(click.Option):
     """An option under a heading of the help, which says its default, and NUMBER for a number of any
-    range. `into` says of which joined option it is a part, and by which key.
+    range. `into` says of which joined option it is a part, and by which key; see `joined`.
     """
 
-    into: tuple[Joined, str] | None = None
+    into: tuple[Option, str] | None = None
 
     def __init__(
         self, heading: str, *names: str, metavar: str | None = None, **attributes: Any
     ) -> None:
         self.heading, kind = heading, attributes.get("type")
+        #: The parts by their keys, as the help shows them.
+        self.parts: dict[str, Option] = {}
         if kind in (int, float) or isinstance(kind, (click.FloatRange, click.IntRange)):
             metavar = "NUMBER"
         shown = attributes.get("default") not in (None, "")
@@ -79,7 +80,7 @@ class Option(click.Option):
             return self.flag, value
         whole, key = self.into
         text = "=".join(part for part in (key, value) if part)
-        return whole.flag, f":{text}" if key and whole.leads else text or None
+        return whole.flag, f":{text}" if whole.expose_value else text
 
     @property
     def words(self) -> str:
@@ -90,14 +91,11 @@ class Option(click.Option):
         return f"'{self.words}'"
 
     def rows(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
-        """Its rows in the help: flags, and what they do."""
+        """Its rows in the help, and those of its parts: flags, and what they do."""
         yield self.get_help_record(ctx) or ("", "")
-
-    def pieces(self, opts: Choices) -> Iterator[tuple[Option, Any]]:
-        """Of what was typed, each value of it, or of the parts that it joins."""
-        if self.name in opts:
-            held = opts[self.name]
-            yield from ((self, value) for value in (held if self.multiple else [held]))
+        for part in self.parts.values():
+            _, text = part.get_help_record(ctx) or ("", "")
+            yield f"  {':' * self.expose_value}{part.shown}", text
 
     @property
     def shown(self) -> str:
@@ -105,76 +103,70 @@ class Option(click.Option):
         key = self.into[1] if self.into else self.flag
         return key if self.is_flag else f"{key}={self.make_metavar(click.Context(_NONE))}"
 
-
-class Joined(Option):
-    """Several options that are typed as one: `--read KEY=VALUE`, each time another; or, where the
-    first takes a value of its own, that and what follows it behind colons:
-    `--preference gaussian:s=0.1`.
-    """
-
-    def __init__(self, first: Option, *others: Option, leads: bool = True) -> None:
-        #: The parts by their keys; that of the one that leads is "".
-        self.parts: dict[str, Option] = {}
-        self.leads = leads
-        super().__init__(
-            first.heading,
-            first.flag,
-            multiple=True,
-            expose_value=False,
-            metavar=first.make_metavar(click.Context(_NONE)) if leads else "KEY=VALUE",
-            help="" if leads else first.help,
-        )
-        for option in [first, *others] if leads else others:
-            part = copy(option)
-            key = "" if option is first else option.field.removeprefix(f"{first.field}-")
-            part.into = self, key.removeprefix("is-")
-            self.parts[part.into[1]] = part
-        keys = "|".join(re.escape(key) for key in self.parts if key)
-        self._ends = re.compile(rf":(?=(?:{keys})(?:[=:]|$))")
-
-    def pieces(self, opts: Choices) -> Iterator[tuple[Option, Any]]:
-        for text in opts.get(self.name or "", ()):
-            for at, piece in enumerate(self._ends.split(text) if self.leads else [text]):
-                key, equals, value = piece.partition("=")
-                if self.leads and at == 0:
-                    key, equals, value = "", "=", piece
-                    if not piece:
-                        continue
-                part = self.parts.get(key)
-                if part is None or bool(equals) == part.is_flag:
-                    keys = ", ".join(part.shown for name, part in self.parts.items() if name)
-                    raise click.BadParameter(f"{piece!r} is none of {keys}.", param=self)
-                yield part, value
-
-    def handle_parse_result(
-        self, ctx: click.Context, opts: Choices, args: list[str]
-    ) -> tuple[Any, list[str]]:
-        held: dict[str, Any] = {}
-        for part, value in self.pieces(opts):
-            name = str(part.name)
-            held[name] = [*held.get(name, ()), value] if part.multiple else part.is_flag or value
-        for part in self.parts.values():
-            part.handle_parse_result(ctx, held, args)
-        return None, args
-
-    def rows(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
-        if not self.leads:
-            yield from super().rows(ctx)
-        for key, part in self.parts.items():
-            for flag, text in part.rows(ctx):
-                yield f"  {':' * self.leads}{part.shown}" if key else flag, text
+    def apart(self, text: str) -> Iterator[str]:
+        """What was typed behind its flag, as options of their own."""
+        pieces = [text]
+        if self.expose_value:
+            keys = "|".join(map(re.escape, self.parts))
+            own, *pieces = re.split(rf":(?=(?:{keys})(?:[=:]|$))", text)
+            if own:
+                yield f"{self.flag}={own}"
+        for piece in pieces:
+            key, equals, value = piece.partition("=")
+            part = self.parts.get(key)
+            if part is None or bool(equals) == part.is_flag:
+                keys = ", ".join(part.shown for part in self.parts.values())
+                raise click.BadParameter(f"{piece!r} is none of {keys}.", param=self)
+            yield f"{part.flag}={value}" if equals else part.flag
 
 
 _NONE = click.Command(None)
 
 
+def joined(first: Option, *others: Option) -> tuple[Option, ...]:
+    """Options that are typed as one: the first's own value and what follows it behind colons, as
+    `--preference gaussian:s=0.1`; or, where it has none, `--read KEY=VALUE`, each time another.
+    """
+    whole = copy(first)
+    whole.parts = {}
+    parts = []
+    for option in others:
+        part = copy(option)
+        key = option.field.removeprefix(f"{first.field}-").removeprefix("is-")
+        part.into = whole, key
+        whole.parts[key] = part
+        parts.append(copy(part))
+        parts[-1].hidden = True  # in the help it stands below the first
+    return whole, *parts
+
+
 def leaves(options: Iterable[click.Parameter]) -> Iterator[Option]:
-    """The options that are arguments of Python: parts in the place of those that join them."""
+    """The options that are arguments of Python: all but those that only join others."""
     for option in options:
-        if isinstance(option, Joined):
-            yield from option.parts.values()
-        elif isinstance(option, Option):
+        if isinstance(option, Option) and (option.expose_value or not option.parts):
             yield option
+
+
+def texts_of(value: Any) -> list[str]:
+    """What is typed for a value, or for each of several."""
+    if isinstance(value, Mapping):
+        return [f"{key}={number:g}" for key, number in value.items()]
+    several = isinstance(value, Iterable) and not isinstance(value, str)
+    return [*map(str, value)] if several else [str(value)]
+
+
+def apart(options: Iterable[click.Parameter], typed: Iterable[str]) -> Iterator[str]:
+    """What was typed, with what is joined as options of their own."""
+    wholes = {o.flag: o for o in options if isinstance(o, Option) and o.parts}
+    words = iter(typed)
+    for word in words:
+        flag, equals, value = word.partition("=")
+        text = None
+        if flag in wholes:
+            text = value if equals else next(words, None)
+        yield from [word] if text is None else wholes[flag].apart(text)
+        if word == "--":
+            yield from words
 
 
 class Command(click.Command):
@@ -188,7 +180,7 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_TYPED] = list(args)
         try:
-            return super().parse_args(ctx, [*self._joined(args)])
+            return super().parse_args(ctx, [*apart(self.params, args)])
         except click.NoSuchOption as error:
             # click would propose what looks alike, such as --min for --missing
             commands = getattr(ctx.parent and ctx.parent.command, "commands", {})
@@ -196,27 +188,12 @@ class Command(click.Command):
             takers = [
                 name
                 for name, command in sorted(commands.items())
-                if any(typed in p.opts for p in [*command.params, *leaves(command.params)])
+                if any(typed in param.opts for param in command.params)
             ]
             if not takers:
                 raise
             text = f"{typed} does nothing in `{ctx.command_path}`, only in {', '.join(takers)}."
             raise click.UsageError(f"{text} Leave it out.", ctx) from error
-
-    def _joined(self, args: Iterable[str]) -> Iterator[str]:
-        """What was typed, with parts that stand alone (`--percent f1`) in what joins them."""
-        parts = {part.flag: part for part in leaves(self.params) if part.into and part.into[1]}
-        words = iter(args)
-        for word in words:
-            flag, equals, value = word.partition("=")
-            if word == "--" or flag not in parts:
-                yield word
-                if word == "--":
-                    yield from words
-                continue
-            part = parts[flag]
-            told = None if part.is_flag else value if equals else next(words, None)
-            yield from filter(None, part.typed(told))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -245,14 +222,14 @@ class Command(click.Command):
     def __init__(self, *args: Any, common: Iterable[str] = (), **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self.common = frozenset(common)
-        if len(self.params) > _FEW:
+        if sum(not getattr(param, "hidden", False) for param in self.params) > _FEW:
             self.context_settings = {**self.context_settings, "help_option_names": ["--help"]}
             self.params = [*self.params, _SHORT]
         self.params = [*self.params, _SILENT]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """All options by their headings; of the short help those that most people use."""
-        options = [option for option in self.params if isinstance(option, Option)]
+        options = [o for o in self.params if isinstance(o, Option) and not o.hidden]
         sections: dict[str, list[tuple[str, str]]]
         if ctx.meta.get(_BRIEF):
             rows = [row for option in options for row in self._in_short(option)]
@@ -274,8 +251,7 @@ class Command(click.Command):
         """Its row in the short help, if it is one that most people use."""
         known = next((name for name in option.opts if name in _COMMON), "")
         if known or option.flag in self.common:
-            leading = option.parts.get("", option) if isinstance(option, Joined) else option
-            first = re.split(r"(?<=\.) |; ", leading.help or "")[0]
+            first = re.split(r"(?<=\.) |; ", option.help or "")[0]
             text = _COMMON.get(known if option.heading in _READ else "") or first
             taken = option.metavar if option.flag not in ("--missing", "--over") else ""
             yield " ".join(filter(None, [known or option.flag, taken])), text
@@ -411,22 +387,22 @@ def _with_commands(error: ChoiceError, context: click.Context) -> str:
     for what, options in error.ways:
         if not options.keys() <= takes.keys():
             continue
-        typed, more = context.meta[_TYPED], []
-        for name, values in options.items():
-            given = context.params.get(name) or ()
-            if isinstance(values, Mapping):
-                values = [f"{key}={value:g}" for key, value in values.items()]
-            more += [
-                takes[name].typed(value)
-                for value in ([values] if isinstance(values, str) else values)
-                if isinstance(values, str) or value not in given
-            ]
-        at = typed.index("--") if "--" in typed else len(typed)
-        command = command_line(["mleval", context.info_name or "", *typed[:at]], more)
-        command = " ".join([command, *map(shlex.quote, typed[at:])])
-        lines += [without_passwords(f"{what[:1].upper()}{what[1:]}:"), f"  {command}"]
+        more = []
+        for name, value in options.items():
+            known = () if isinstance(value, str) else context.params.get(name) or ()
+            more += [takes[name].typed(text) for text in texts_of(value) if text not in known]
+        what = without_passwords(f"{what[:1].upper()}{what[1:]}:")
+        lines += [what, f"  {_as_typed(context, more)}"]
     lines = [redacted(in_options(error.text)), *lines]
     return "\n".join(map(terminal, lines))
+
+
+def _as_typed(context: click.Context, more: Iterable[tuple[str, str | None]] = ()) -> str:
+    """The command that was typed, with further options, to be copied."""
+    typed = context.meta[_TYPED]
+    at = typed.index("--") if "--" in typed else len(typed)
+    command = command_line(["mleval", context.info_name or "", *typed[:at]], more)
+    return " ".join(filter(None, [command, command_line(typed[at:])]))
 
 
 def _line(way: Way, context: click.Context) -> str:
@@ -443,8 +419,7 @@ def _line(way: Way, context: click.Context) -> str:
     options = [*replace(way.selection, **left_out).options()]
     given = [*Selection.of(context.params).options()]
     if set(given).issubset(options):
-        more = [option for option in options if option not in given]
-        return command_line(["mleval", context.info_name or "", *context.meta[_TYPED]], more)
+        return _as_typed(context, [option for option in options if option not in given])
     return command_line(["mleval", context.info_name or ""], options)
 
 
@@ -520,31 +495,27 @@ class Target(NamedTuple):
 
 
 def give(made: Any, to: Target) -> None:
-    """Write a document, or hand it to whoever called the command for it."""
+    """Put a document on stdout, or into a file at once and whole (a reader never sees half of it);
+    or hand it to whoever called the command for it.
+    """
     taken = click.get_current_context().meta.get(TAKEN)
-    if taken is None:
-        write(made.render(to.format, width()), to.filename)
-    else:
+    if taken is not None:
         taken.append(made)
-
-
-def write(text: str, filename: str | None) -> None:
-    """Put the data on stdout, or into a file at once and whole (a reader never sees half of it)."""
-    if filename in (None, "-"):
-        if sys.stdout is None:
-            raise click.ClickException("stdout is closed. Name a file: -o PATH.")
-        try:
-            click.echo(text.rstrip("\n"))
-        except BrokenPipeError:
-            raise  # the reader has what it wanted, as `head` has: no error to show
-        except OSError as error:
-            raise click.ClickException(
-                f"cannot write to stdout: {error.strerror or error}."
-            ) from error
         return
-    write_all([(filename, [text])])
-    if not is_stream(filename):
-        tell(f"wrote {filename}")
+    text = made.render(to.format, width())
+    if to.filename is not None:
+        write_all([(to.filename, [text])])
+        if not is_stream(to.filename):
+            tell(f"wrote {to.filename}")
+        return
+    if sys.stdout is None:
+        raise click.ClickException("stdout is closed. Name a file: -o PATH.")
+    try:
+        click.echo(text.rstrip("\n"))
+    except BrokenPipeError:
+        raise  # the reader has what it wanted, as `head` has: no error to show
+    except OSError as error:
+        raise click.ClickException(f"cannot write to stdout: {error.strerror or error}.") from error
 
 
 def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
@@ -554,9 +525,7 @@ def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
     A link stays one: its target is replaced. A file keeps its mode. A pipe or a device takes its
     texts when their turn comes.
     """
-    parts = {}
-    made = []
-    filename = ""
+    parts, made, filename = dict[Path, Path](), list[Path](), ""
     try:
         for filename, texts in files:
             if is_stream(filename):
@@ -575,26 +544,24 @@ def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
         for target, part in parts.items():
             filename = str(target)
             part.replace(target)
-    except (
-        BaseException
-    ) as error:  # texts are made while they are written: whatever goes wrong, nothing stays
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        text = f"cannot write {filename!r}: {error.strerror or error}."
+        raise click.ClickException(text) from error
+    finally:  # texts are made while they are written: whatever goes wrong, nothing stays
         for part in parts.values():
             part.unlink(missing_ok=True)
         for folder in made:
-            with suppress(OSError):
+            with suppress(OSError):  # it holds what was written
                 folder.rmdir()
-        if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
-            raise
-        raise click.ClickException(
-            f"cannot write {filename!r}: {error.strerror or error}."
-        ) from error
 
 
 def is_stream(filename: str | None) -> bool:
     """Whether data flow on from there, as from stdout, a pipe or a device, so that there is no file
     to be replaced.
     """
-    if filename in (None, "-") or _descriptor(filename) is not None:
+    if filename is None or _descriptor(filename) is not None:
         return True
     try:
         mode = os.stat(filename).st_mode
@@ -650,6 +617,5 @@ def _write_beside(target: Path, part: Path, texts: Iterable[str]) -> None:
 
 def provenance(source: Mapping[str, Any], run_ids: list[str], options: Choices) -> dict[str, Any]:
     """What reproduces a result, with the command as it was typed."""
-    context = click.get_current_context()
-    typed = command_line(["mleval", context.info_name or "", *context.meta[_TYPED]])
+    typed = _as_typed(click.get_current_context())
     return assembling.provenance(typed, source, run_ids, options)

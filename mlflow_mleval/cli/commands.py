@@ -5,18 +5,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from mlflow_mleval.assembling import asked_answers, tested_instances
+from mlflow_mleval.assembling import asked_answers, compared_answers, tested_instances
 from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.command import (
     Command,
-    Joined,
     Option,
     Target,
     arguments,
@@ -24,6 +23,7 @@ from mlflow_mleval.cli.command import (
     flags,
     give,
     in_options,
+    joined,
     leaves,
     progress,
     provenance,
@@ -247,22 +247,21 @@ _EVALUATION = (
 
 def _check_usage(file: str | None, runs: tuple[str, ...], choices: Choices) -> None:
     """A usage error for options that do not go together."""
-    typed = flags(click.get_current_context(), typed=True)
-
-    def refuse(names: Iterable[str], text: str, when: bool) -> None:
-        if when and (wrong := ", ".join(typed[name] for name in names if name in typed)):
-            raise click.UsageError(text.format(wrong))
-
     if bool(file) == bool(runs):
         both = "give either FILE or --run, not both."
         raise click.UsageError(both if file else "FILE is missing, or --run in its place.")
-    no_hierarchy, spark = choices["hierarchy"] is None, choices["engine"] == "spark"
+    spark, typed = choices["engine"] == "spark", flags(click.get_current_context(), typed=True)
     of_hierarchies = [str(option.name) for option in _HIERARCHICAL]
-    refuse(of_hierarchies, "--hierarchy must be given with {}.", no_hierarchy)
-    refuse(_FOR_FILES, "{} must be left out with --run.", bool(runs))
-    refuse(_FOR_RUNS, "{} must be left out without --run.", not runs)
-    refuse(["master"], "{} must go with --engine spark.", not spark)
-    refuse(_NOT_ON_SPARK, "{} must be left out with --engine spark, which lacks it.", spark)
+    for when, names, text in (
+        (choices["hierarchy"] is None, of_hierarchies, "--hierarchy must be given with {}."),
+        (bool(runs), _FOR_FILES, "{} must be left out with --run."),
+        (not runs, _FOR_RUNS, "{} must be left out without --run."),
+        (not spark, ["master"], "{} must go with --engine spark."),
+        (spark, _NOT_ON_SPARK, "{} must be left out with --engine spark, which lacks it."),
+    ):
+        wrong = ", ".join(typed[name] for name in names if name in typed)
+        if when and wrong:
+            raise click.UsageError(text.format(wrong))
     lacking = [f"--{name}" for name in ("method", "dataset") if choices[name] is None]
     if file and not spark:
         opt.FILE.convert(file, None, click.get_current_context())
@@ -341,12 +340,12 @@ ALWAYS = (*opt.selection, *opt.reading, opt.level)
 _OF_ANSWERS = (*opt.answers, opt.shared, opt.difference)
 HEEDED = {
     "datasets": (
-        opt.missing,
+        *opt.missing,
         *opt.fusion,
         *opt.tests,
         *opt.protocol,
         opt.pairing,
-        opt.rope,
+        *opt.rope,
         opt.seed,
     ),
     "folds": (*opt.protocol, opt.pairing, opt.dependent),
@@ -436,28 +435,16 @@ def _over_answers(
     """The tests over answers, None where the runs hold none; MissingResultsError where there is
     nothing to compare.
     """
-    from mlflow_mleval.analysis.answer_comparison import compare_all_answers
     from mlflow_mleval.report.content.units import document
-    from mlflow_mleval.store.run_answers import any_answers, load_answers
+    from mlflow_mleval.store.run_answers import any_answers
 
     if not said and not any_answers(selection):
         return None
-    with progress("reading", unit="runs") as step:
-        how = asked_answers(choices)
-        asked = load_answers(selection, **how, measures=wanted, progress=step)
     taken = (opt.level, opt.cluster, opt.bound, opt.difference, opt.swaps, opt.seed)
-    why: dict[str, Any] = dict(asked.absent)
-    found = compare_all_answers(
-        asked.found,
-        why,
-        minimize=selection.minimize,
-        maximize=selection.maximize,
-        directions=selection.directions,
-        named=wanted is not None,  # what was named has to have a direction
-        grades=how["grades"],
-        **arguments(choices, *taken),
+    how: dict[str, Any] = {"stage": progress, "say": say, "word": as_option}
+    asked, tests, why = compared_answers(
+        selection, choices, arguments(choices, *taken), measures=wanted, **how
     )
-    tests = {d: replace(t, notes=tuple(map(in_options, t.notes))) for d, t in found.items()}
     absent = {dataset: in_options(reason) for dataset, reason in why.items()}
     if not tests:
         for dataset, error in why.items():
@@ -542,9 +529,9 @@ _PROFILES = (
         *opt.of_sides,
         opt.run_ids,
         opt.methods,
-        opt.read(*opt.reading),
+        *opt.read(*opt.reading),
         *_PROFILES,
-        Joined(*opt.protocol),
+        *joined(*opt.protocol),
         opt.timeout,
         opt.output,
     ],
@@ -614,13 +601,13 @@ def by_measure(
     common=["--champion", "--margin", "--improve", "--slice", "--cluster"],
     params=[
         *opt.of_sides,
-        opt.read(*opt.reading, *opt.answers),
+        *opt.read(*opt.reading, *opt.answers),
         *opt.gate,
         opt.cluster,
-        Joined(*opt.protocol),
+        *joined(*opt.protocol),
         opt.level,
         opt.anytime,
-        Joined(opt.seed, opt.swaps),
+        *joined(opt.seed, opt.swaps),
         Option("Ledger", "--history", is_flag=True, help="Show the gates of the ledger."),
         Option("Output", "--all", "whole", is_flag=True, help="JSON of all rows and settings."),
         opt.timeout,
@@ -660,7 +647,6 @@ def gate(
       mleval gate --ledger prompts --history
     """
     from mlflow_mleval import gates
-    from mlflow_mleval.gate_units import shown
     from mlflow_mleval.report.content.gate import document, history_document
 
     to = opt.target(output)
@@ -696,8 +682,8 @@ def gate(
     )
     verdict = replace(
         verdict,
-        candidate=shown(named[0]),
-        champion=shown(named[1]),
+        candidate=gates.shown(named[0]),
+        champion=gates.shown(named[1]),
         notes=(*notes, *map(in_options, verdict.notes)),
     )
     run_ids = [run_id for ids in verdict.runs.values() for run_id in ids]

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import shlex
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from mlflow_mleval.cli.command import TAKEN, Option, leaves, live_address
+from mlflow_mleval.cli.command import TAKEN, Option, apart, leaves, live_address
 from mlflow_mleval.package import __version__
 from mlflow_mleval.report.data import MOST, cleaned, in_quotes, to_json
 from mlflow_mleval.secrets import redacted
@@ -241,7 +243,12 @@ def _options(commands: Commands, tool: _Tool) -> dict[str, Option]:
     """The options that a tool takes: all that read, by the names of their long flags."""
     options = leaves(commands[tool.command].params)
     reading = (o for o in options if o.name not in _OWN and o.expose_value)
-    return {option.field.replace("-", "_"): option for option in reading}
+    return {_name(option): option for option in reading}
+
+
+def _name(option: Option) -> str:
+    """How tools call an option."""
+    return option.field.replace("-", "_")
 
 
 def _object(properties: Given, *required: str) -> Record:
@@ -277,23 +284,23 @@ def _typed(commands: Commands, tool: _Tool, given: Given) -> list[str]:
 def _calls(commands: Commands, text: str) -> Iterator[Call]:
     """The commands that a text proposes, each on a line, as calls of tools."""
     tools = {tool.command: (name, tool) for name, tool in TOOLS.items()}
-    for line in text.splitlines():
-        words = line.split(maxsplit=2)
-        if len(words) < 3 or words[0] != "mleval" or words[1] not in tools:
+    for called, line in re.findall(r"^ *mleval +(\S+) +(\S.*)$", text, re.MULTILINE):
+        if called not in tools:
             continue
-        name, tool = tools[words[1]]
+        name, tool = tools[called]
         command = commands[tool.command]
         with suppress(click.ClickException, ValueError):
             # what is typed, text by text: options of the command that read
-            opts, rest, order = command.make_parser(click.Context(command)).parse_args(
-                shlex.split(words[2])
-            )
-            told = {p.name: opts[p.name] for p in command.params if isinstance(p, click.Argument)}
-            given = {s: text for s, text in told.items() if isinstance(text, str | tuple) and text}
-            others = {*given} ^ {*filter(None, [tool.argument])}
-            if rest or others or any(param.name in _OWN for param in order):
+            typed = [*apart(command.params, shlex.split(line))]
+            opts, rest, order = command.make_parser(click.Context(command)).parse_args(typed)
+            arguments = [p.name for p in command.params if isinstance(p, click.Argument)]
+            given = {a: opts[a] for a in arguments if isinstance(opts[a], str | tuple) and opts[a]}
+            expected = {tool.argument} - {""}
+            if rest or {*given} != expected or not _OWN.isdisjoint(p.name for p in order):
                 continue
-            yield name, given | _arguments(command, opts)
+            options = [o for o in leaves(command.params) if o.name in opts]
+            taken = {_name(o): True if o.is_flag else opts[o.name] for o in options}
+            yield name, given | taken
 
 
 def _working(commands: Commands, text: str, until: float, deep: int = 2) -> Iterator[Call]:
@@ -308,16 +315,6 @@ def _working(commands: Commands, text: str, until: float, deep: int = 2) -> Iter
         except click.ClickException as error:
             if deep:
                 yield from _working(commands, error.format_message(), until, deep - 1)
-
-
-def _arguments(command: click.Command, opts: Given) -> Record:
-    """What was typed, as arguments of a tool."""
-    found: Record = {}
-    options = (option for option in command.params if isinstance(option, Option))
-    for part, text in (piece for option in options for piece in option.pieces(opts)):
-        name, value = part.field.replace("-", "_"), True if part.is_flag else text
-        found[name] = [*found.get(name, ()), value] if part.multiple else value
-    return found
 
 
 def _check_size(name: str, values: list[Any]) -> None:
@@ -367,9 +364,7 @@ def _run(commands: Commands, name: str, given: Given) -> Record:
         held, names, asked = _of_gate(given, whole)
     else:
         held, names = {k: whole[k] for k in whole if k not in _KNOWN}, document.brief.names
-        rows = document.data().get("measures") if name == "compare" else None
-        measures = [] if rows is None else [str(measure) for measure in rows["measure"]]
-        asked, doubts = _next(commands, name, given, held, measures), document.brief.doubts
+        asked, doubts = _next(commands, name, given, held, document), document.brief.doubts
     start = str(given.get(_FROM, 1))
     if not start.isdecimal() or not 0 < int(start) < 1_000_000:
         raise click.UsageError(f"`{_FROM}` must be the number of a doubt, from 1 on.")
@@ -388,7 +383,7 @@ def _of_survey(commands: Commands, given: Given, whole: Given) -> _Told:
     held = _survey(whole)
     lines = "\n".join(one["command"] for one in whole.get("commands", ()))
     asked = [_question(tool, taken) for tool, taken in _calls(commands, lines)]
-    if held["experiments"] and not (asked or held.get("methods") or given.get("experiment_name")):
+    if held["experiments"] and not (asked or "methods" in held or given.get("experiment_name")):
         first = held["experiments"][0]["name"]
         asked = [_question("survey", {"experiment_name": [first]})]
     return held, [*held.get("methods", ()), *held["datasets"]], asked
@@ -440,15 +435,9 @@ _ASKED = {
 
 
 def _next(
-    commands: Commands,
-    name: str,
-    given: Given,
-    held: Given,
-    measures: Collection[str],
+    commands: Commands, name: str, given: Given, held: Given, document: Document
 ) -> list[Record]:
-    """What may be asked after a ranking, or a comparison by these measures, with the arguments for
-    it.
-    """
+    """What may be asked after a ranking or a comparison, with the arguments for it."""
     from mlflow_mleval.measures.registry import MEASURES
 
     runs = {key: value for key, value in given.items() if key not in ("method", "on", "over")}
@@ -458,6 +447,8 @@ def _next(
         return []
     if name == "rank":
         return [_question("compare", {**runs, "method": best})]
+    rows = document.data().get("measures")
+    measures = [] if rows is None else [*map(str, rows["measure"])]
     if not measures or {*measures} - {m for m in MEASURES if MEASURES[m].range == (0, 1)}:
         return []  # somebody has to say first which loss does not matter
     sides = dict(zip(("candidate", "champion"), best, strict=True))
@@ -485,11 +476,10 @@ def _explained(commands: Commands, given: Given) -> Record:
     if not name:
         return {"arguments": [*options]}
     _check_size("name", [name])
-    told = {}
+    told: Record = {}
     if experiment := given.get("experiment_name"):
-        told = _in_the_store(
-            _document(commands, "survey", {"experiment_name": experiment})[1], name
-        )
+        _, whole, _ = _document(commands, "survey", {"experiment_name": experiment})
+        told = _in_the_store(whole, name)
     if name in options and not told:
         return {"argument": name, "meaning": options[name].help}
     try:
@@ -550,19 +540,16 @@ def _fitted(made: Given, room: int = _TEXT) -> str:
     """JSON of less than `MOST` bytes: texts are cut, then the longest lists get shorter; `cut` says
     how many items each list lacks.
     """
-    short = _cut(made, room)
-    left: dict[str, int] = {}
-    text = to_json(short, indent=None)
-    while len(text.encode()) >= MOST:
+    short, left = _cut(made, room), Counter[str]()
+    while len((text := to_json(short, indent=None)).encode()) >= MOST:
         lists = [*_lists(short)]
         if not lists:
             return to_json({"note": DATA, "error": "too long for one answer; ask for less."}, None)
         key, longest = max(lists, key=lambda one: len(to_json(one[1], None)))
         gone = max(1, len(longest) // 8)
-        longest[:] = longest[:-gone]
-        left[key] = left.get(key, 0) + gone
+        del longest[-gone:]
+        left[key] += gone
         short["cut"] = left
-        text = to_json(short, indent=None)
     return text
 
 
@@ -585,10 +572,7 @@ def _lists(value: Any, key: str = "") -> Iterator[tuple[str, list[Any]]]:
     """Every list in it that has anything, by its key; what is proposed stays whole."""
     if isinstance(value, list) and value:
         yield key, value
-    if isinstance(value, dict):
-        for name, part in value.items():
-            if name != "arguments":
-                yield from _lists(part, str(name))
-    elif isinstance(value, list):
-        for part in value:
-            yield from _lists(part, key)
+    parts = [(key, part) for part in value] if isinstance(value, list) else []
+    for name, part in value.items() if isinstance(value, dict) else parts:
+        if name != "arguments":
+            yield from _lists(part, name)

@@ -16,7 +16,7 @@ from click import Choice, FloatRange, IntRange
 from click.shell_completion import CompletionItem
 
 from mlflow_mleval.analysis.posthoc import asked_names
-from mlflow_mleval.cli.command import Joined, Option, Target, is_stream
+from mlflow_mleval.cli.command import Option, Target, is_stream, joined
 from mlflow_mleval.report import FORMATS, SUFFIXES
 from mlflow_mleval.selection import DIRECTIONS, FLAGS, SEVERAL, Selection
 
@@ -166,10 +166,14 @@ shared = _of_instances(
 )
 
 
-def read(*parts: Option) -> Joined:
+#: Of what only joins others.
+_keys: dict[str, Any] = {"multiple": True, "expose_value": False, "metavar": "KEY=VALUE"}
+
+
+def read(*parts: Option) -> tuple[Option, ...]:
     """`--read` with these keys."""
     text = "How runs are read where they do not say it. Repeatable."
-    return Joined(_selecting("--read", help=text), *parts, leads=False)
+    return joined(_selecting("--read", help=text, **_keys), *parts)
 
 
 #: As the page names experiments.
@@ -208,15 +212,14 @@ _dataset_by = _of_runs(
     "number of features) or digest (of the data).",
 )
 datasets = _of_runs("datasets", "Keep only this dataset.")
-exclude = Joined(
-    _selecting("--exclude", help="Leave out what is named. Repeatable."),
+exclude = joined(
+    _selecting("--exclude", help="Leave out what is named. Repeatable.", **_keys),
     _of_runs("exclude_runs", "By its id.", "ID"),
     _of_runs("exclude_methods", "Of this name."),
     _of_runs("exclude_datasets", "Of this name."),
     _of_runs("exclude_measures", "A measure or a set of them."),
-    leads=False,
 )
-_shown = (experiments, since, _filter, _method_by, _dataset_by, datasets, exclude)
+_shown = (experiments, since, _filter, _method_by, _dataset_by, datasets, *exclude)
 _declared = (
     _of_results(
         "measures",
@@ -236,7 +239,7 @@ _declared = (
 #: What is read, and how, without `--read`; of a gate also without the runs and methods to keep.
 selection = (*_shown, run_ids, methods, *_declared)
 of_sides = (*_shown, *_declared)
-missing = Joined(
+missing = joined(
     _of_results(
         "missing",
         type=Choice(["error", "worst", "drop-datasets", "drop-methods"]),
@@ -259,7 +262,7 @@ def _threshold_option(flag: str, help: str) -> Option:
 
 
 fusion = (
-    Joined(
+    *joined(
         _fusing(
             "--preference",
             type=Preference(),
@@ -270,7 +273,7 @@ fusion = (
         _threshold_option("--q", "Indifference threshold."),
         _threshold_option("--s", "Width of the Gaussian."),
     ),
-    Joined(
+    *joined(
         _fusing(
             "--weights",
             type=PerMeasure("entropy", "equal"),
@@ -292,7 +295,7 @@ difference = _testing(
     type=PerMeasure(),
     help="Of answers: the difference for which is told how many questions find it.",
 )
-over = Joined(
+over = joined(
     _testing(
         "--over",
         type=Choice(["datasets", "folds", "instances", "repeats"]),
@@ -369,7 +372,7 @@ gate = (
         help="On SHIP, move this alias to the candidate, if it still points at the champion.",
     ),
     _gating("--log", is_flag=True, help="Store the verdict with the candidate's run, too."),
-    Joined(
+    *joined(
         _ledgers(
             "--ledger",
             metavar="NAME",
@@ -412,7 +415,7 @@ dependent = _of_folds(
 )
 
 
-rope = Joined(
+rope = joined(
     _beyond(
         "--rope",
         type=FloatRange(0),

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlflow_mleval.errors import MlevalError
+from mlflow_mleval.package import Display
 from mlflow_mleval.report.figures import Point, Scale, Svg
 from mlflow_mleval.report.figures.comparisons import critical_difference
 from mlflow_mleval.report.figures.lines import AXES
 from mlflow_mleval.report.text import shorten, terminal
-from mlflow_mleval.reported import Display
 from mlflow_mleval.validation import one_of
 
 if TYPE_CHECKING:

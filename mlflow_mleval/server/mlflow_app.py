@@ -165,12 +165,13 @@ class Page:
         """By path under the prefix and method, what answers."""
         views = [self.static, self.experiments, self.survey, self.answer, self.section, self.detail]
         views += [self.files, self.download, self.news, self.gate_form, self.gate]
-        got: dict[str, Callable[[], BaseResponse]] = {
-            f"/{view.__name__.replace('_', '-')}": view for view in views
+        routes: dict[tuple[str, str], Callable[[], BaseResponse]] = {
+            (f"{ROOT}/{view.__name__.replace('_', '-')}", "GET"): view for view in views
         }
-        got |= {"": lambda: redirect(f"{self.prefix}{ROOT}/", 308), "/": self.page}
-        routes = {(ROOT + path, "GET"): view for path, view in got.items()}
-        return routes | {(f"{ROOT}/store", "POST"): self.store}
+        routes[ROOT, "GET"] = lambda: redirect(f"{self.prefix}{ROOT}/", 308)
+        routes[f"{ROOT}/", "GET"] = self.page
+        routes[f"{ROOT}/store", "POST"] = self.store
+        return routes
 
     def install(self) -> None:
         pages = Blueprint("mleval", __name__)
@@ -233,12 +234,13 @@ class Page:
 
     def static(self) -> Response:
         name = request.args.get("file", "")
-        own = {path.name: path for path in (files("mlflow_mleval.server") / "static").iterdir()}
-        of_reports = files("mlflow_mleval.report") / "templates"
-        own |= {n: of_reports / n for n in _OF_REPORTS}
-        if name not in own or not own[name].is_file():
+        folder = files("mlflow_mleval.server") / "static"
+        if name in _OF_REPORTS:
+            folder = files("mlflow_mleval.report") / "templates"
+        held = {path.name: path for path in folder.iterdir()}
+        if name not in held or not held[name].is_file():
             raise Failure(404, "There is no such file.")
-        content = own[name].read_bytes()
+        content = held[name].read_bytes()
         response = _sent(content, name)
         # asked each time, sent when it has changed
         response.headers["Cache-Control"] = "private, no-cache"

@@ -16,7 +16,7 @@ import click
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from mlflow_mleval.cli import main
-from mlflow_mleval.cli.command import Option, leaves, said
+from mlflow_mleval.cli.command import Option, leaves, said, texts_of
 from mlflow_mleval.cli.options import experiment_ids
 from mlflow_mleval.package import __version__
 from mlflow_mleval.selection import (
@@ -141,9 +141,7 @@ class PageSelection:
         values = {name: list(given) for name, given in self.given}
         for name, option in options().items():
             if option.name in arguments:
-                new = arguments[option.name]
-                listed = isinstance(new, Iterable) and not isinstance(new, str)
-                texts = [*map(str, new)] if listed else [str(new)]
+                texts = texts_of(arguments[option.name])
                 values[name] = [*values.get(name, ()), *texts] if option.multiple else texts[-1:]
         return parsed(values)
 

@@ -95,7 +95,7 @@ def test_arguments_of_python_are_shown_as_options_that_can_be_typed(said, shown)
 def test_errors_of_a_command_go_through_it():
     """The text of a pure layer, as a user of the command gets it."""
 
-    @click.command(cls=output.Command, params=[missing])
+    @click.command(cls=output.Command, params=missing)
     def command(**choices):
         raise MissingResultsError(Message("Choose ", Argument("missing", "worst"), "\x1b."))
 

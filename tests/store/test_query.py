@@ -623,7 +623,7 @@ def test_test_data_come_before_validation_data_and_a_proposed_direction_is_confi
     study = load(experiment_names=["y"], directions="proposed")
     assert study.directions == {"val_acc": "max", "latency_s": "min"}
     assert any("Taken from their names" in note for note in study.notes)
-    refused(ValueError, "`directions` must be 'declared' or 'proposed'", directions="guessed")
+    refused(ValueError, "`directions` must be one of 'declared', 'proposed'", directions="guessed")
 
 
 def test_runs_on_other_data_are_no_repeats_and_each_way_on_works(log):
