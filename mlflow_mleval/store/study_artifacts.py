@@ -503,12 +503,13 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     ids: dict[Pair, str] = {}
     if "run_id" in study.runs:
         ids = study.runs.set_index(["dataset", "method"])["run_id"].to_dict()
-    client, pairs = lru_cache(store.connect), [*map(tuple, study.values.index)]
+    client, pairs = lru_cache(lambda: store.connect()), [*map(tuple, study.values.index)]
+    each = artifacts.at_once if study.profiles else map  # results in a table need no store
 
     def read(pair: Pair) -> tuple[schema.ProfileTag, np.ndarray] | str:
         return _profile(client, study.profiles.get(pair, {}), kind, ids.get(pair, ""))
 
-    for pair, profile in zip(pairs, artifacts.at_once(read, pairs), strict=True):
+    for pair, profile in zip(pairs, each(read, pairs), strict=True):
         if isinstance(profile, str):
             absent[result_name(*pair)] = profile
         else:
