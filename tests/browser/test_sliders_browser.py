@@ -73,7 +73,7 @@ def agrees(shown: list[dict], c: Comparison, settled: bool = True) -> None:
 def options_of(said: dict) -> tuple[dict[str, float], list[str]]:
     """Weights and measures that are left out, as the command line reads what is there to copy."""
     given = shlex.split(said["option"].replace("\\\n", ""))
-    command = click.Command("rank", params=[opt.fusion[1], opt.exclude])
+    command = click.Command("rank", params=[*opt.fusion, *opt.exclude])
     chosen = command.make_context("rank", given).params
     weights = {} if chosen["weights"] == "entropy" else chosen["weights"]
     return weights, [*chosen["exclude_measures"]]
