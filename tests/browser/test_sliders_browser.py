@@ -2,7 +2,6 @@
 
 import shlex
 
-import click
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +10,7 @@ from report_cases import NASTY, nasty, published, render, study_of
 from mlflow_mleval.analysis.comparison import Comparison, compare
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.cli import options as opt
+from mlflow_mleval.cli.command import Command
 from mlflow_mleval.report.text import fixed, terminal
 from mlflow_mleval.study import Study
 
@@ -73,7 +73,7 @@ def agrees(shown: list[dict], c: Comparison, settled: bool = True) -> None:
 def options_of(said: dict) -> tuple[dict[str, float], list[str]]:
     """Weights and measures that are left out, as the command line reads what is there to copy."""
     given = shlex.split(said["option"].replace("\\\n", ""))
-    command = click.Command("rank", params=[*opt.fusion, *opt.exclude])
+    command = Command("rank", params=[*opt.fusion, *opt.exclude])
     chosen = command.make_context("rank", given).params
     weights = {} if chosen["weights"] == "entropy" else chosen["weights"]
     return weights, [*chosen["exclude_measures"]]
