@@ -9,12 +9,7 @@ from places import GOLDEN
 from scipy import stats
 
 from mlflow_mleval import hierarchical_t
-from mlflow_mleval.analysis.hierarchical_t import (
-    OUTCOMES,
-    Data,
-    hierarchical_pairs,
-    posterior,
-)
+from mlflow_mleval.analysis.hierarchical_t import OUTCOMES, Data, hierarchical_pairs, posterior
 
 
 def masses(found, of="p"):

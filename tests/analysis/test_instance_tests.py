@@ -17,12 +17,7 @@ from mlflow_mleval.analysis.answer_comparison import Answers, aligned, compare_a
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.gate_tests import Differences, Terms, gate_tests
 from mlflow_mleval.analysis.measure_intervals import measure_intervals
-from mlflow_mleval.analysis.pairs import (
-    cluster_doubts,
-    cluster_numbers,
-    jointly,
-    satterthwaite,
-)
+from mlflow_mleval.analysis.pairs import cluster_doubts, cluster_numbers, jointly, satterthwaite
 from mlflow_mleval.analysis.pairs_by_unit import instance_tests, repeat_tests, sign_test
 from mlflow_mleval.analysis.resampling import BoundedUnits, sign_tests
 from mlflow_mleval.errors import IncomparableRunsError

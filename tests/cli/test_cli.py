@@ -36,7 +36,7 @@ def store(own_store):
 def test_rank_json_keeps_its_contract(store):
     found = as_json("rank", *WORST)
     assert {
-        *("ranking", "datasets", "weights", "friedman", "nemenyi", "excluded", "provenance"),
+        *("ranking", "datasets", "weights", "friedman", "nemenyi", "excluded", "provenance")
     } <= set(found)
     first = found["ranking"][0]
     assert first["method"] == "RF-PCT" and first["rank"] == pytest.approx(4.0, abs=0.005)

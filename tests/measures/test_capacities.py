@@ -218,11 +218,7 @@ EVEN = partial(Capacity.weighted, [1, 1])
             *(FROM_FUNCTION, (lambda a: FALLS[sum(1 << i for i in a)], 3)),
             r"monotone, got mu\(\{1\}\) = 0.6 > mu\(\{0, 1\}\) = 0.5 \(of 2 such pairs\)",
         ),
-        (
-            FROM_FUNCTION,
-            (lambda a: [0, -0.5, 1][len(a)], 2),
-            r"= 0 > mu\(\{0\}\) = -0.5",
-        ),
+        (FROM_FUNCTION, (lambda a: [0, -0.5, 1][len(a)], 2), r"= 0 > mu\(\{0\}\) = -0.5"),
         (FROM_FUNCTION, (lambda a: len(a) / 4, 2), r"normalised, .* got 0 and 0.5"),
         (FROM_FUNCTION, (lambda a: len(a) / 80, 40), r"normalised, .* got 0 and 0.5"),
         (FROM_FUNCTION, (lambda a: np.nan if a else 0, 2), r"normalised, .* got 0 and nan"),

@@ -54,8 +54,7 @@ def problems(draw, scores=None):
 
 ODD = [0.0, -0.0, 1.0, np.nextafter(1.0, 2), 2.0, -2.0, 1e300, -1e300, 1e-300, 5e-324]
 WILD = st.one_of(
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.sampled_from([*ODD, np.finfo(float).max]),
+    st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([*ODD, np.finfo(float).max])
 )
 
 

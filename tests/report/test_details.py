@@ -26,11 +26,7 @@ from mlflow_mleval.analysis.recommendation import (
 )
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.report.blocks import plain
-from mlflow_mleval.report.content.decision import (
-    cost_sentence,
-    over_time_blocks,
-    over_time_heading,
-)
+from mlflow_mleval.report.content.decision import cost_sentence, over_time_blocks, over_time_heading
 from mlflow_mleval.report.content.study_report import detail_section as section
 from mlflow_mleval.report.html import fragment
 from mlflow_mleval.report.text import terminal

@@ -206,9 +206,7 @@ def _exported(ids):
 
 
 @pytest.mark.parametrize(
-    "made",
-    _cases(*THROUGH_DOORS, quick={"percent_beside_share"}),
-    indirect=True,
+    "made", _cases(*THROUGH_DOORS, quick={"percent_beside_share"}), indirect=True
 )
 def test_a_question_gets_one_answer_by_whatever_door(made, tmp_path):
     make, _ = made

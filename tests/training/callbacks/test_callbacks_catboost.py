@@ -63,8 +63,7 @@ def test_what_the_block_raises_is_the_users(client):
 
 
 @pytest.mark.parametrize(
-    ("broken", "text"),
-    [("no training", "was not trained"), ("other features", "mleval: ")],
+    ("broken", "text"), [("no training", "was not trained"), ("other features", "mleval: ")]
 )
 def test_a_failure_is_one_warning(client, broken, text):
     model = catboost.CatBoostClassifier(iterations=2, loss_function="MultiLogloss", **QUIET)
