@@ -852,12 +852,15 @@ def _folds_of_runs(
     """By the labels of runs, their values by fold, also those to which a tag only points; and notes
     on those that are not there, or rounded.
     """
-    rows, titles = members.rows, members.titles
+    by_fold = members.table.by_fold
+    has_folds = members.finished & (members.rows["folds"] != "")
+    members = members.where(has_folds | members.rows["run_id"].isin(by_fold))
+    rows, titles = members.rows, members.titles  # of those alone: names take much memory
     tags = rows["folds"].where(members.finished, "")
     tagged: dict[int, schema.FoldValues] = {}
     absent, rounded = list[str](), list[str]()
     for label, run_id, tag in zip(rows.index, rows["run_id"], tags, strict=True):
-        values: schema.FoldValues | str | None = members.table.by_fold.get(run_id)
+        values: schema.FoldValues | str | None = by_fold.get(run_id)
         if values is None and tag:
             values = store.of_one_run(partial(schema.decode_folds, tag))
         if isinstance(values, str):
