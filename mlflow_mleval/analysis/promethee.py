@@ -439,18 +439,11 @@ class FlowsByMeasure:
     def weigh(self, weights: Weights = "entropy", drop_constant: bool = False) -> WeighedFlows:
         """The flows fused; options as in `promethee`."""
         if isinstance(weights, str) and weights == "entropy":
-            # by the information that values carry (Eftimov & Kocev 2019, eqs. 6-12)
-            low = self.values.min(axis=2, keepdims=True)
-            high = self.values.max(axis=2, keepdims=True)
-            x = np.where(self.turned[:, None], high - self.values, self.values - low)
-            x = np.where(high > low, x / np.where(high > low, high - low, 1), 1.0)
-            x /= x.sum(axis=2, keepdims=True)
-            e = np.exp(x)
-            most = np.expm1(0.5) * x.shape[2]
-            entropy = (x * np.e / e + (1 - x) * e - 1).sum(axis=2) / most
-            information = np.maximum(1 - entropy, 0)
+            parts = [self._information(part) for part in blocks_of(self.values)]
+            information = np.concatenate(parts)
             total = information.sum(axis=1, keepdims=True)
-            share = np.where(total > 0, information / np.where(total > 0, total, 1), 1 / x.shape[1])
+            equal = 1 / len(self.measures)
+            share = np.where(total > 0, information / np.where(total > 0, total, 1), equal)
         else:
             share = np.tile(_given(weights, self.measures), (len(self.values), 1))
         if drop_constant:
@@ -460,6 +453,20 @@ class FlowsByMeasure:
             share = np.where(total > 0, varying / np.where(total > 0, total, 1), share)
         plus, minus = ((share[:, None] @ flow)[:, 0] for flow in (self.up, self.down))
         return WeighedFlows(self, share, plus, minus)
+
+    def _information(self, part: slice) -> Array:
+        """Of some datasets, the information that values carry by measure (Eftimov & Kocev 2019,
+        eqs. 6-12)."""
+        values = self.values[part]
+        low = values.min(axis=2, keepdims=True)
+        high = values.max(axis=2, keepdims=True)
+        x = np.where(self.turned[:, None], high - values, values - low)
+        x = np.where(high > low, x / np.where(high > low, high - low, 1), 1.0)
+        x /= x.sum(axis=2, keepdims=True)
+        e = np.exp(x)
+        most = np.expm1(0.5) * x.shape[2]
+        entropy = (x * np.e / e + (1 - x) * e - 1).sum(axis=2) / most
+        return np.maximum(1 - entropy, 0)
 
     def again(self, matrices: Array, datasets: Places) -> FlowsByMeasure:
         """The flows of other values, methods x measures each, by the thresholds of these
@@ -569,10 +576,15 @@ def flows_by_measure(
     ranges = np.ptp(values, axis=2)
     limits = _limits(functions, ranges)
     up, down = np.zeros((2, *values.shape))
-    for part in slices(len(values), max(1, CELLS // (values.shape[1] * values.shape[2]))):
+    for part in blocks_of(values):
         given = values[part], turned, functions, limits[:, part], ranges[part] > 0
         _fill(up[part], down[part], *given)
     return FlowsByMeasure(methods, measures, values, turned, functions, limits, up, down)
+
+
+def blocks_of(values: Array) -> Iterable[slice]:
+    """Datasets that are looked at together, so that memory is bounded."""
+    return slices(len(values), max(1, CELLS // (values.shape[1] * values.shape[2])))
 
 
 def _fill(
