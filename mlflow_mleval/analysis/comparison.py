@@ -7,6 +7,7 @@ reports only read it.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -168,6 +169,12 @@ class Comparison(Detailed):
         """The method that comes first in the order; it is in the best set."""
         return self.order[0]
 
+    @property
+    def n_pairs(self) -> int:
+        """How many pairs are compared: all, or those with the control."""
+        n = len(self.order)
+        return math.comb(n, 2) if self.options["control"] is None else n - 1
+
     def is_separated(self, a: str, b: str) -> bool:
         """Whether the deciding test separates the two methods, in either direction."""
         return (a, b) in self.separated or (b, a) in self.separated
@@ -240,7 +247,7 @@ class Comparison(Detailed):
         return self._made("nemenyi")
 
     def _made(self, key: str) -> Any:
-        return next((result for test, result in self.posthoc if test.key == key), None)
+        return next((made.result for made in self.posthoc if made.test.key == key), None)
 
     @property
     def feasibility(self) -> Feasibility | None:
@@ -302,13 +309,13 @@ class Comparison(Detailed):
             pairs["mean_difference"] = a.map(means) - b.map(means)
         pairs["mean_rank_difference"] = a.map(ranks) - b.map(ranks)
         others = [made for made in self.posthoc if made.test.column not in pairs]
-        for test, result in others:
-            pairs[test.column] = cells_of_pairs(result.pvalues, pairs)
+        for made in others:
+            pairs[made.test.column] = cells_of_pairs(made.result.pvalues, pairs)
         pairs["separated"] = cells_of_pairs(apart(self.order, self.separated), pairs)
         pairs["doubts"] = self._doubts_of(pairs)
         keys = pairs.assign(kept=~pairs["separated"], **places(pairs, self.order))
         by = ["kept", self.deciding.test.sort, "mean_rank_difference", "a", "b"]
-        columns += [*(test.column for test, _ in others), "separated", "doubts"]
+        columns += [*(made.test.column for made in others), "separated", "doubts"]
         return pairs.reindex(keys.sort_values(by).index, columns=columns).reset_index(drop=True)
 
     def _doubts_of(self, pairs: pd.DataFrame) -> AnyArray:
@@ -887,8 +894,7 @@ def _over_units(
             ranks = flows.rank(axis=1, ascending=False)
             blocks = replace(tested, table=flows, ranks=ranks, flows=flows)
             sizes = flows.groupby(level=0).size().tolist()
-            max_t, signed = OverRepeats(sizes, study.same_split()), Wilcoxon()
-            return Made(max_t, max_t.run(blocks)), Made(signed, signed.run(blocks))
+            return Made(OverRepeats(sizes, study.same_split()), blocks), Made(Wilcoxon(), blocks)
     test = None
     if tested.control is not None:
         return ()
@@ -897,7 +903,7 @@ def _over_units(
         test = OverFolds(by_fold) if len(by_fold) >= MIN_DATASETS and about_this else None
     elif not ground.instances and (tests := tests_of_repeats(study, measures, tested.alpha)):
         test = OverSeeds(tests)
-    return () if test is None else (*beside, Made(test, test.run(tested)))
+    return () if test is None else (*beside, Made(test, tested))
 
 
 def tests_of_repeats(study: Study, measures: list[str], alpha: float) -> dict[str, RepeatTests]:

@@ -27,9 +27,16 @@ from mlflow_mleval.analysis.pairs import (
     mean_intervals,
     rows_of_tests,
 )
-from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, half_widths, max_t, rows_of_pair
+from mlflow_mleval.analysis.posthoc.max_t import (
+    MaxTResult,
+    datasets_needed,
+    half_widths,
+    max_t,
+    rows_of_pair,
+)
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.study import Study
+from mlflow_mleval.validation import present
 
 # --------------------------------------------------------------------------------------------------
 # What to use.
@@ -462,18 +469,19 @@ def question(c: Comparison, a: str = "", b: str = "") -> Question:
     return Question(a, b, _verdict(c, a, b) or _together(c, a, b, measures), measures)
 
 
+#: What is told of a pair.
+_TOLD = ["measure", "dataset", "difference", "low", "high", "separated", "n"]
+
+
 def _verdict(c: Comparison, a: str, b: str) -> Verdict | None:
     """What the units that decide say; None where they have no difference of the pair."""
     unit, by_dataset = c.decides_over, pd.DataFrame()
     if c.deciding is not None and c.deciding.test.over == unit and not c.deciding.test.by_unit:
-        rows = _tested(c.tests_over("datasets"), a, b)
-        flows = ["mean_difference", "low", "high"]
-        table = getattr(c.deciding.result, "table", pd.DataFrame())
-        if rows.empty or not {*flows} <= {*table}:
-            rows = rows.assign(low=np.nan, high=np.nan)
-        else:  # in net flows, by one measure, too
-            rows[["difference", "low", "high"]] = rows_of_pair(table, a, b)[flows].to_numpy()
-            rows["measure"] = FUSED
+        in_flows = isinstance(c.deciding.result, MaxTResult)  # by one measure, too
+        found = c.deciding.result if in_flows else present(c.pairwise)
+        rows = rows_of_pair(found.table, a, b).rename(columns={"mean_difference": "difference"})
+        of = {"dataset": "", "measure": FUSED if in_flows else c.on}
+        rows = rows.assign(**of, separated=c.is_separated(a, b)).reindex(columns=_TOLD)
         if unit == "repeats":
             by_dataset = _tested(_tests(c, unit), a, b)
     else:
@@ -517,4 +525,4 @@ def _tested(tests: Mapping[str, PairTests], a: str, b: str) -> pd.DataFrame:
     rows = rows_of_pair(rows, a, b).reset_index(drop=True)
     if len(tests) == 1:
         rows["dataset"] = ""
-    return rows[["measure", "dataset", "difference", "low", "high", "separated", "n"]]
+    return rows[_TOLD]

@@ -66,9 +66,9 @@ def _brief(made: Brief, names: int, items: int) -> doc.Data:
     def listed(methods: Sequence[str]) -> list[str]:
         return [shorten(method, names) for method in methods[:items]]
 
-    certain = made.certain and {
+    certain = {
         key: shorten(value, names) if isinstance(value, str) else value
-        for key, value in made.certain.items()
+        for key, value in (made.certain() or {}).items()
     }
     return {
         "schema_version": SCHEMA_VERSION,
@@ -77,7 +77,7 @@ def _brief(made: Brief, names: int, items: int) -> doc.Data:
         "best_set": listed(made.best_set),
         "n_best": len(made.best_set),
         "order": listed(made.order),
-        "most_certain": certain,
+        "most_certain": certain or None,
         "doubts": len(made.doubts),
         "first_doubt": in_quotes(cut(made.doubts[0]), made.names) if made.doubts else None,
         # what is cut does not run

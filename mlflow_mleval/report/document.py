@@ -35,7 +35,7 @@ class Brief:
     decision : In a sentence or two.
     best_set : Methods that no difference puts below another, of `methods` in all.
     order : The methods, best first; empty where they have no order.
-    certain : The pair told apart most surely: better, worse, measure, difference, low, high, pvalue, separated, dataset.
+    certain : Makes the pair told apart most surely: better, worse, measure, difference, low, high, pvalue, separated, dataset.
     doubts : What a reader must know before believing it.
     names : Strangers' names that doubts may hold, which nobody marked there.
     command, address : What makes it again, and where it stands, if that is known.
@@ -45,7 +45,7 @@ class Brief:
     best_set: Sequence[str] = ()
     order: Sequence[str] = ()
     methods: int = 0
-    certain: Mapping[str, Any] | None = None
+    certain: Callable[[], Mapping[str, Any] | None] = lambda: None
     doubts: Sequence[str] = ()
     names: Sequence[str] = ()
     doubt: str = ""  #: the one to tell beside the decision, if that does not tell it
@@ -56,7 +56,7 @@ class Brief:
     def paragraph(self) -> str:
         """All of it that a reader of a message needs, with the most certain difference."""
         certain = ""
-        if (one := self.certain) is not None:
+        if (one := self.certain()) is not None:
             better, worse = name(one["better"]), name(one["worse"])
             on = f" on {name(one['dataset'])}" if one["dataset"] else ""
             of = f"in {one['measure']}{on} ({pvalue(one['pvalue'])})"

@@ -48,7 +48,7 @@ def make_tests(tested: Tested, asked: str) -> list[Made]:
     if all(test.asked != asked for test in chosen):
         need = "a control" if tested.control is None else "all pairs, not those with a control"
         raise ValueError(f"`test` must be one that applies, got {asked!r}, which needs {need}.")
-    return [Made(test, test.run(tested)) for test in chosen]
+    return [Made(test, tested) for test in chosen]
 
 
 def deciding(made: Sequence[Made], asked: str) -> tuple[Made, str]:

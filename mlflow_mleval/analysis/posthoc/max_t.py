@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, comb, log2
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -123,9 +123,9 @@ class Posthoc(ABC):
     def run(self, tested: Tested) -> Any:
         """The result."""
 
-    def doubts(self, result: Any) -> tuple[str, ...]:
+    def doubts(self, tested: Tested) -> tuple[str, ...]:
         """What a reader must know before believing the result."""
-        return result.warnings
+        return ()
 
     def unable(self, result: Any) -> str:
         """That it could not reject anything, and what that would take; empty where it could."""
@@ -144,11 +144,17 @@ class Posthoc(ABC):
         return "this is about datasets like these"
 
 
-class Made(NamedTuple):
-    """A test and its result."""
+@dataclass(frozen=True)
+class Made:
+    """A test and what it tests; its result is made when it is asked for."""
 
     test: Posthoc
-    result: Any
+    tested: Tested
+
+    @cached_property
+    def result(self) -> Any:
+        """What the test finds."""
+        return self.test.run(self.tested)
 
     @property
     def wording(self) -> str:
@@ -269,7 +275,7 @@ def max_t(
         "high": high,
     }
     return MaxTResult(
-        table=pd.DataFrame(table),
+        table=pd.DataFrame(table, copy=False),  # of half a million pairs a copy is much
         alpha=alpha,
         n_datasets=len(frame),
         n_methods=frame.shape[1],

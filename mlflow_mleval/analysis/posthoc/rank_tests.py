@@ -359,12 +359,7 @@ def wilcoxon_pairs(
     corrected = decided(columns.pop("pvalue").to_numpy(), alpha, correction)
     pairs = pd.DataFrame({**every.named(), **columns, **corrected, "exact": exact})
     possible = feasibility(n, m, alpha, correction, control is not None)
-    warnings = [] if possible.can_reject else [possible.message]
-    if not exact:
-        warnings.append(
-            f"The p-values are normal approximations (corrected for ties): {n} datasets, more "
-            f"than {EXACT_RANKS}."
-        )
+    warnings = () if possible.can_reject else (possible.message,)
     return PairwiseResult(
         table=pairs,
         correction=correction,
@@ -374,8 +369,16 @@ def wilcoxon_pairs(
         n_comparisons=len(pairs),
         control=control,
         methods=every.frame.columns.tolist(),
-        warnings=tuple(warnings),
+        warnings=(*warnings, *_approximate(n)),
     )
+
+
+def _approximate(n_datasets: int) -> tuple[str, ...]:
+    """That p-values of signed ranks over so many datasets are not exact."""
+    if n_datasets <= EXACT_RANKS:
+        return ()
+    how = "The p-values are normal approximations (corrected for ties)"
+    return (f"{how}: {n_datasets} datasets, more than {EXACT_RANKS}.",)
 
 
 def signed_ranks(
@@ -505,9 +508,8 @@ class Wilcoxon(Posthoc):
             gaps=True,
         )
 
-    def doubts(self, result: PairwiseResult) -> tuple[str, ...]:
-        # the verdict says what it cannot show
-        return tuple(text for text in result.warnings if text != result.feasibility.message)
+    def doubts(self, tested: Tested) -> tuple[str, ...]:
+        return _approximate(len(tested.table))
 
     def unable(self, result: PairwiseResult) -> str:
         design = result.feasibility

@@ -614,10 +614,9 @@ def tested(c: Comparison) -> list[Sentence]:
     key = c.deciding.test.key
     if not c.separated and (unable := c.deciding.test.unable(c.deciding.result)):
         return [Sentence(unable, claim("feasible", key))]
-    n = len(c.order)
-    pairs = count(n * (n - 1) // 2, "pair")
+    pairs = count(c.n_pairs, "pair")
     if c.options["control"] is not None:
-        pairs = f"{count(n - 1, 'pair')} with the control"
+        pairs += " with the control"
     test = doc.capitalised(deciding_test(c))
     if not c.separated:
         return [Sentence(f"{test}: none of {pairs} is separated.", claim("none separated", key))]

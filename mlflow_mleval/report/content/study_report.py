@@ -120,7 +120,8 @@ def methods_used(c: Comparison) -> Iterator[tuple[str, str, list[Reference]]]:
         [(name, *_METHODS[name]) for name, used in part.items() if used(c)]
         for part in (_FIRST, _THEN)
     )
-    tests = [(test.title, test.summary, test.sources) for test, _ in reversed(c.posthoc)]
+    made = [one.test for one in reversed(c.posthoc)]
+    tests = [(test.title, test.summary, test.sources) for test in made]
     for method, line, sources in (*first, *tests, *then):
         yield method, line, [REFERENCES[cite] for cite in sources]
 
@@ -412,10 +413,14 @@ def _document_of_pairs(c: Comparison, made_by: doc.Provenance, asked: Question) 
 def _shortened(c: Comparison, made_by: doc.Provenance, asked: Question) -> Brief:
     """The decision in a few words, and the pair that is told apart most surely."""
     advice = decide(c)
-    kinds = ("datasets", "folds", "repeats", "instances", "answers")
-    certain = most_certain(next(filter(None, map(c.tests_over, kinds)), {}))
-    if certain is not None and certain["measure"] == FUSED:
-        certain["measure"] = "net flow φ"
+
+    def certain() -> Data | None:
+        kinds = ("datasets", "folds", "repeats", "instances", "answers")
+        pair = most_certain(next(filter(None, map(c.tests_over, kinds)), {}))
+        if pair is not None and pair["measure"] == FUSED:
+            pair["measure"] = "net flow φ"
+        return pair
+
     return Brief(
         " ".join(sentence.text for sentence in decision.sentences(c, asked, advice)),
         advice.best_set,

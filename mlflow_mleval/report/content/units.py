@@ -180,7 +180,7 @@ def _shortened(tests: Tests, provenance: doc.Provenance, notes: Sequence[str]) -
         not_put_below(parts),
         methods=len(methods),
         names=[*methods, *tests],
-        certain=most_certain(tests),
+        certain=lambda: most_certain(tests),
         doubts=doubts,
         doubt=f"Doubt: {doubts[0]}" if doubts else "",
         command=provenance.get("command", ""),
@@ -376,7 +376,7 @@ def over_datasets(c: Comparison) -> doc.Section:
             return [tests, _diagram(c), pairs]
         return [doc.Beside([tests, _diagram(c)], [_matrix(c)]), pairs]
 
-    found = f"{len(c.separated)} of {count(len(c.pairs), 'pair')} separated"
+    found = f"{len(c.separated)} of {count(c.n_pairs, 'pair')} separated"
     return doc.Section("differences", "Differences", doc.Late(blocks), found)
 
 
@@ -392,9 +392,9 @@ _HELD = {
 def data_over_datasets(c: Comparison) -> Data:
     """What JSON holds of each test, of what decides, and of the pairs that it separates."""
     tests: Data = dict.fromkeys(_HELD)
-    for test, result in c.posthoc:
-        keys = _HELD.get(test.key, ("alpha", "significant_pairs", "warnings"))
-        tests[test.key] = {"test": test.name, **doc.named(result, *keys)}
+    for made in c.posthoc:
+        keys = _HELD.get(made.test.key, ("alpha", "significant_pairs", "warnings"))
+        tests[made.test.key] = {"test": made.test.name, **doc.named(made.result, *keys)}
     if c.pairwise:
         tests["pairwise"] |= {"alternative": "two-sided", "pairs": rows_of_best(c, c.pairs)}
     rest = doc.named(c, "skillings_mack", "feasibility", "decides", "decision", "separated")
@@ -510,7 +510,7 @@ def _pairs_over_datasets(c: Comparison) -> doc.Table:
     title = "" if c.options["control"] is None else "Every method against the control"
     at_once = max(len(c.separated), FEW)
     return doc.Table(
-        columns, len(c.pairs), title, "Pairs of methods", shown=at_once, things="pairs", key="pairs"
+        columns, c.n_pairs, title, "Pairs of methods", shown=at_once, things="pairs", key="pairs"
     )
 
 
