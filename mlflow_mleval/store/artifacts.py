@@ -264,11 +264,12 @@ def remove(run: Run, paths: Collection[str]) -> None:
     """Delete artifacts of a run where the store can; the server's routes cannot."""
     if _only_routes:
         return
-    there = repository(run)
-    check_targets(there, paths)
-    for path in sorted(paths):
-        with suppress(MlflowException, NotImplementedError):
-            there.delete_artifacts(path)
+    with store.store_errors("write to"):
+        there = repository(run)
+        check_targets(there, paths)
+        for path in sorted(paths):
+            with suppress(MlflowException, NotImplementedError):
+                there.delete_artifacts(path)
 
 
 class _Routes:

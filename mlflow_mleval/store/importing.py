@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import starmap
 from pathlib import Path
-from uuid import uuid4
 
 import mlflow
 import numpy as np
@@ -25,7 +24,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from mlflow.exceptions import MlflowException
 
 from mlflow_mleval.analysis.answer_comparison import Answers, graded
 from mlflow_mleval.errors import StoreError
@@ -36,7 +34,7 @@ from mlflow_mleval.sentences import Argument, Message, some
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.store.artifacts import artifact
 from mlflow_mleval.store.runs_table import grouped_results, result_name
-from mlflow_mleval.store.schema import LARGEST, MAX_CELLS, bounded_json, decoded, packed
+from mlflow_mleval.store.schema import LARGEST, MAX_CELLS, bounded_json, decoded
 from mlflow_mleval.validation import one_of
 
 #: Dataset, method and seed (empty where there are no repeats).
@@ -151,6 +149,7 @@ def import_results(
             held.folds.values,
             tags={schema.TAG_CONVENTIONS: conventions},
             params={_SEED: seed} if seed else {},
+            status=schema.COMPLETE if held.means else schema.DNF,
             warnings=held.warnings,
         )
         for (dataset, method, seed), held in grouped_results(table).items()
@@ -165,7 +164,7 @@ def import_results(
         changes = [change for outcome in outcomes.values() for change in outcome.changes]
         written = {pair: outcome.run_id for pair, outcome in outcomes.items()}
         others: list[_Cell] = []
-        if counts["created"] or counts["updated"]:
+        if counts["unchanged"] < len(results):
             others = _settle(client, experiment_id, results, written)
         counts["created"] -= len(others)
         counts["unchanged"] += len(others)
@@ -193,13 +192,11 @@ class _Result(runs.Payload):
     def name(self) -> str:
         return some([result_name(self.dataset, self.method, self.params.get(_SEED, ""))])
 
-    @property
-    def status(self) -> str:
-        return schema.COMPLETE if self.means else schema.DNF
-
-    @property
-    def run_status(self) -> str:
-        return "FINISHED" if self.means else "KILLED"
+    def identity(self) -> dict[str, str]:
+        """The tags of a run that is about to hold the result."""
+        seed = {schema.TAG_SEED: self.params[_SEED]} if self.params else {}
+        own = {schema.TAG_CLAIM: self.claim, **seed}
+        return runs.marks(schema.KIND_IMPORT, self.method, self.dataset) | own
 
 
 def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run], list[Run]]:
@@ -219,7 +216,7 @@ def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run
         claims.setdefault((dataset, method, seed), []).append(run)
     counting, later = {}, []
     for pair, several in claims.items():
-        whole = [run for run in several if _is_whole(run)]
+        whole = [run for run in several if runs.holds_result(run.data.tags)]
         claimed = sorted((run for run in whole if schema.TAG_CLAIM in run.data.tags), key=runs.age)
         counting[pair] = claimed[0] if claimed else max(whole or several, key=runs.age)
         later += claimed[1:]
@@ -250,17 +247,12 @@ def _settle(
             if pair not in counting or counting[pair].info.run_id != run_id
         ]
         for pair in moved:
-            with store.store_errors("write to"):
-                again = _write(client, experiment_id, results[pair], counting.get(pair))
+            again = _write(client, experiment_id, results[pair], counting.get(pair))
             written[pair] = again.run_id
         lost |= dict.fromkeys(pair for pair in moved if pair in counting)
         if not moved:
             break
     return list(lost)
-
-
-def _is_whole(run: Run) -> bool:
-    return run.data.tags.get(schema.TAG_STATUS) != schema.INCOMPLETE
 
 
 @dataclass(frozen=True)
@@ -284,8 +276,7 @@ def _write_all(
     lock, tell = threading.Lock(), progress or in_silence
 
     def write(pair: _Cell, start: int) -> None:
-        with store.store_errors("write to"):
-            outcome = _write(client, experiment_id, results[pair], earlier.get(pair), start)
+        outcome = _write(client, experiment_id, results[pair], earlier.get(pair), start)
         with lock:
             outcomes[pair] = outcome
             tell(len(outcomes), len(results))
@@ -311,87 +302,64 @@ def _write(
     run: Run | None,
     start: int | None = None,
 ) -> _Outcome:
-    """Write what is missing of a result."""
+    """Write what is missing of a result.
+
+    Trying again after an interruption uses the time of the first try: what it wrote is then no
+    second entry.
+    """
     created = run is None
     if run is None:
-        marks = runs.marks(schema.KIND_IMPORT, result.method, result.dataset)
-        marks[schema.TAG_CLAIM] = uuid4().hex
-        name = schema.run_name(result.method, result.dataset)
-        if seed := result.params.get(_SEED):
-            marks[schema.TAG_SEED] = seed
-            name += f" · {seed}"
-        run = runs.create(client, experiment_id, name, marks, start)
-    run_id, tags = run.info.run_id, run.data.tags
-    metrics = run.data.metrics.items()
-    stored = {m: value for key, value in metrics if (m := schema.measure_of(key))}
-    means = {m: v for m, v in result.means.items() if stored.get(m) != v}
-    different = _different_tags(result, stored, tags)
-    changed, finished = bool(means or different), run.info.status == result.run_status
+        parts = [schema.run_name(result.method, result.dataset), *result.params.values()]
+        run = runs.create(client, experiment_id, " · ".join(parts), result.identity(), start)
+    run_id, tags, stored = run.info.run_id, run.data.tags, _stored(run)
+    missing = _missing(result, stored, tags)
+    changed, finished = bool(missing.means or missing.tags), run.info.status == result.run_status
+    if finished and not changed:
+        return _Outcome("unchanged", [], run_id)
+    updated = tags.get(schema.TAG_UPDATED, "")
+    timestamp = int(updated) if updated.isdecimal() else run.info.start_time
+    if runs.holds_result(tags) or any(result.means.get(m) != v for m, v in stored.items()):
+        timestamp = max(int(time.time() * 1000), timestamp + 1)
+        missing = replace(missing, tags={schema.TAG_UPDATED: str(timestamp), **missing.tags})
     try:
-        if changed:
-            _log_differences(client, result, run, stored, means, different)
-        if not finished:
-            runs.end(client, run_id, result.run_status)
-    except MlflowException:
+        runs.put(client, run, missing, timestamp, ends=not finished)
+    except StoreError:
         if not runs.is_deleted(client, run_id):
             raise
         created = True  # another import has withdrawn the run; `_settle` writes to the one kept
     if created:
         return _Outcome("created", [], run_id)
-    if finished and not changed:
-        return _Outcome("unchanged", [], run_id)
-    if not (changed and _is_whole(run)):
-        completed = f"{result.name}: an interrupted import was completed"
-        return _Outcome("updated", [completed], run_id)
-    return _Outcome("updated", _changes_in_words(result, stored, tags, different), run_id)
+    changes = ["an interrupted import was completed"]
+    if changed and runs.holds_result(tags):
+        changes = _changes_in_words(result, stored, tags, missing.tags)
+    return _Outcome("updated", [f"{result.name}: {change}" for change in changes], run_id)
 
 
-def _different_tags(
-    result: _Result, stored: Mapping[str, float], tags: Mapping[str, str]
-) -> dict[str, str]:
-    """The tags that the run lacks; the status makes it valid, so it goes last."""
-    gone = sorted(set(stored) - set(result.means))
-    folds = schema.encode_folds(result.folds, result.by_fold) if len(result.folds) else ""
-    wanted = {schema.TAG_FOLDS: folds, schema.TAG_WITHDRAWN: json.dumps(gone) if gone else ""}
+def _stored(run: Run) -> dict[str, float]:
+    """The measures that a run has."""
+    metrics = run.data.metrics.items()
+    return {m: value for key, value in metrics if (m := schema.measure_of(key))}
+
+
+def _missing(result: _Result, stored: Mapping[str, float], tags: Mapping[str, str]) -> _Result:
+    """What a run with these values and tags lacks of the result."""
+    gone = sorted(stored.keys() - result.means.keys())
+    told = schema.encode_folds(result.folds, result.by_fold) if len(result.folds) else ""
+    wanted = {schema.TAG_FOLDS: told, schema.TAG_WITHDRAWN: json.dumps(gone) if gone else ""}
     wanted |= {**result.tags, schema.TAG_STATUS: result.status}
     unknown = wanted[schema.TAG_CONVENTIONS] == schema.UNKNOWN_CONVENTIONS
     if unknown and schema.TAG_CONVENTIONS in tags:  # what is known stays
         del wanted[schema.TAG_CONVENTIONS]
-    return {key: value for key, value in wanted.items() if tags.get(key, "") != value}
-
-
-def _log_differences(
-    client: MlflowClient,
-    result: _Result,
-    run: Run,
-    stored: Mapping[str, float],
-    means: Mapping[str, float],
-    different: Mapping[str, str],
-) -> None:
-    """Write the means and tags that differ.
-
-    Trying again after an interruption uses the time of the first try: what it wrote is then no
-    second entry.
-    """
-    run_id, tags = run.info.run_id, run.data.tags
-    updated = tags.get(schema.TAG_UPDATED, "")
-    before = int(updated) if updated.isdecimal() else run.info.start_time
-    again = not _is_whole(run) and all(result.means.get(m) == v for m, v in stored.items())
-    timestamp = before if again else max(int(time.time() * 1000), before + 1)
-    stamp = {} if again else {schema.TAG_UPDATED: str(timestamp)}
+    different = {key: value for key, value in wanted.items() if tags.get(key, "") != value}
+    means = {m: v for m, v in result.means.items() if stored.get(m) != v}
     by_fold = result.by_fold if schema.TAG_FOLDS in different else {}
     with suppress(ValueError):  # what the run holds already, as far as its tag tells, stays
         old = schema.decode_folds(tags.get(schema.TAG_FOLDS, ""))
         if by_fold and old.digits is None and not old.omitted:
             now, before = pd.DataFrame(by_fold, result.folds), pd.DataFrame(old.values, old.folds)
             by_fold = now.mask(now == before.reindex_like(now)).to_dict("list")
-    metrics = replace(result, means=means, by_fold=by_fold).metrics(timestamp)
-    if len(metrics) > runs.BATCH:
-        # more than one request: the status, which makes it count, goes with the last
-        runs.log(client, run_id, tags={schema.TAG_STATUS: schema.INCOMPLETE})
-    all_tags = packed({**stamp, **different, schema.TAG_STATUS: result.status}, tags)
-    params = {key: value for key, value in result.params.items() if key not in run.data.params}
-    runs.log(client, run_id, metrics, all_tags, params)
+    folds = result.folds if by_fold else ()
+    return replace(result, means=means, folds=folds, by_fold=by_fold, tags=different)
 
 
 def _changes_in_words(
@@ -417,7 +385,7 @@ def _changes_in_words(
             changes.append(f"{label} {tags.get(key)} -> {different[key]}")
     if schema.TAG_FOLDS in different:
         changes.append("values by fold changed")
-    return [f"{result.name}: {change}" for change in changes]
+    return changes
 
 
 # --------------------------------------------------------------------------------------------------
@@ -462,10 +430,8 @@ def import_answers(
                 tags={schema.TAG_ANSWERS: digest},
                 files={ARTIFACT_ANSWERS: table},
             )
-            if run is None:
-                runs.write(payload, experiment_name=experiment_name)
-            else:
-                runs.write(payload, run_id=run.info.run_id)
+            new = {"experiment_name": experiment_name}
+            runs.write(payload, **(new if run is None else {"run_id": run.info.run_id}))
             created += 1
         progress(done, len(results))
     # what was not read as a measure, and what it is good for

@@ -24,7 +24,6 @@ import mlflow
 import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run, ViewType
-from mlflow.exceptions import MlflowException
 
 from mlflow_mleval.analysis.gate_tests import ledger_level
 from mlflow_mleval.errors import StoreError
@@ -93,7 +92,7 @@ class Register:
         ):
             try:
                 self.client.log_param(self.run_id, name, text)
-            except MlflowException:
+            except StoreError:
                 if name not in self.client.get_run(self.run_id).data.params:
                     raise
             return self.client.get_run(self.run_id).data.params[name] == text
@@ -123,7 +122,7 @@ def _new_register(client: MlflowClient, name: str) -> list[Run]:
             return runs
         try:
             experiment_id = client.create_experiment(name)
-        except MlflowException:
+        except StoreError:
             if client.get_experiment_by_name(name) is None:
                 raise
             until = time.monotonic() + _MAKING
