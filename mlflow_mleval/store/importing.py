@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import starmap
 from pathlib import Path
+from typing import Any
 
 import mlflow
 import numpy as np
@@ -158,16 +159,12 @@ def import_results(
     experiment_id = store.ensure_experiment(client, experiment_name)
     earlier, _ = _imported(client, experiment_id)
     with runs.quiet():
-        outcomes = _write_all(client, experiment_id, results, earlier, progress)
-        counts = Counter(created=0, updated=0, unchanged=0)
-        counts.update(outcome.what for outcome in outcomes.values())
-        changes = [change for outcome in outcomes.values() for change in outcome.changes]
-        written = {pair: outcome.run_id for pair, outcome in outcomes.items()}
-        others: list[_Cell] = []
-        if counts["unchanged"] < len(results):
-            others = _settle(client, experiment_id, results, written)
-        counts["created"] -= len(others)
-        counts["unchanged"] += len(others)
+        outcomes = _write_all(client, experiment_id, results, earlier, progress or in_silence)
+        others = _settle(client, experiment_id, results, outcomes)
+    counts = Counter(created=0, updated=0, unchanged=len(others))
+    counts.update(outcome.what for outcome in outcomes.values())
+    counts["created"] -= len(others)
+    changes = [change for outcome in outcomes.values() for change in outcome.changes]
     if others:
         told = some(starmap(result_name, others))
         changes.append(f"another import made the runs of {told} at the same time, which are kept")
@@ -227,7 +224,7 @@ def _settle(
     client: MlflowClient,
     experiment_id: str,
     results: Mapping[_Cell, _Result],
-    written: dict[_Cell, str],
+    outcomes: Mapping[_Cell, _Outcome],
 ) -> list[_Cell]:
     """Keep one run of each pair that several imports made at the same time; returns the pairs of
     which it is another's.
@@ -236,19 +233,18 @@ def _settle(
     claim a pair the first is kept, and whoever sees a later one deletes it. Whoever is last sees
     them all, and all agree on the first, so that one stays.
     """
+    if all(outcome.what == "unchanged" for outcome in outcomes.values()):
+        return []
     lost: dict[_Cell, None] = {}
+    written = {pair: outcome.run_id for pair, outcome in outcomes.items()}
     for _ in range(_ROUNDS):
         counting, later = _imported(client, experiment_id)
         for run in later:
             runs.withdraw(client, run.info.run_id)
-        moved = [
-            pair
-            for pair, run_id in written.items()
-            if pair not in counting or counting[pair].info.run_id != run_id
-        ]
-        for pair in moved:
-            again = _write(client, experiment_id, results[pair], counting.get(pair))
-            written[pair] = again.run_id
+        kept = {pair: run.info.run_id for pair, run in counting.items()}
+        moved = {pair: results[pair] for pair in written if kept.get(pair) != written[pair]}
+        again = _write_all(client, experiment_id, moved, counting)
+        written |= {pair: outcome.run_id for pair, outcome in again.items()}
         lost |= dict.fromkeys(pair for pair in moved if pair in counting)
         if not moved:
             break
@@ -269,17 +265,17 @@ def _write_all(
     experiment_id: str,
     results: Mapping[_Cell, _Result],
     earlier: Mapping[_Cell, Run],
-    progress: Progress | None,
+    progress: Progress = in_silence,
 ) -> dict[_Cell, _Outcome]:
     """Write what is missing, new runs in the order of the source; several at a time on a server."""
     outcomes: dict[_Cell, _Outcome] = {}
-    lock, tell = threading.Lock(), progress or in_silence
+    lock = threading.Lock()
 
     def write(pair: _Cell, start: int) -> None:
         outcome = _write(client, experiment_id, results[pair], earlier.get(pair), start)
         with lock:
             outcomes[pair] = outcome
-            tell(len(outcomes), len(results))
+            progress(len(outcomes), len(results))
 
     def jobs() -> Iterator[Callable[[], None]]:
         begun = 0
@@ -300,7 +296,7 @@ def _write(
     experiment_id: str,
     result: _Result,
     run: Run | None,
-    start: int | None = None,
+    start: int,
 ) -> _Outcome:
     """Write what is missing of a result.
 
@@ -311,14 +307,14 @@ def _write(
     if run is None:
         parts = [schema.run_name(result.method, result.dataset), *result.params.values()]
         run = runs.create(client, experiment_id, " · ".join(parts), result.identity(), start)
-    run_id, tags, stored = run.info.run_id, run.data.tags, _stored(run)
-    missing = _missing(result, stored, tags)
+    run_id, tags = run.info.run_id, run.data.tags
+    missing = _missing(result, run)
     changed, finished = bool(missing.means or missing.tags), run.info.status == result.run_status
     if finished and not changed:
         return _Outcome("unchanged", [], run_id)
     updated = tags.get(schema.TAG_UPDATED, "")
     timestamp = int(updated) if updated.isdecimal() else run.info.start_time
-    if runs.holds_result(tags) or any(result.means.get(m) != v for m, v in stored.items()):
+    if runs.holds_result(tags) or any(result.means.get(m) != v for m, v in _stored(run).items()):
         timestamp = max(int(time.time() * 1000), timestamp + 1)
         missing = replace(missing, tags={schema.TAG_UPDATED: str(timestamp), **missing.tags})
     try:
@@ -331,7 +327,7 @@ def _write(
         return _Outcome("created", [], run_id)
     changes = ["an interrupted import was completed"]
     if changed and runs.holds_result(tags):
-        changes = _changes_in_words(result, stored, tags, missing.tags)
+        changes = _changes_in_words(result, run, missing.tags)
     return _Outcome("updated", [f"{result.name}: {change}" for change in changes], run_id)
 
 
@@ -341,8 +337,9 @@ def _stored(run: Run) -> dict[str, float]:
     return {m: value for key, value in metrics if (m := schema.measure_of(key))}
 
 
-def _missing(result: _Result, stored: Mapping[str, float], tags: Mapping[str, str]) -> _Result:
-    """What a run with these values and tags lacks of the result."""
+def _missing(result: _Result, run: Run) -> _Result:
+    """What a run lacks of its result."""
+    stored, tags = _stored(run), run.data.tags
     gone = sorted(stored.keys() - result.means.keys())
     told = schema.encode_folds(result.folds, result.by_fold) if len(result.folds) else ""
     wanted = {schema.TAG_FOLDS: told, schema.TAG_WITHDRAWN: json.dumps(gone) if gone else ""}
@@ -362,15 +359,11 @@ def _missing(result: _Result, stored: Mapping[str, float], tags: Mapping[str, st
     return replace(result, means=means, folds=folds, by_fold=by_fold, tags=different)
 
 
-def _changes_in_words(
-    result: _Result,
-    stored: Mapping[str, float],
-    tags: Mapping[str, str],
-    different: Mapping[str, str],
-) -> list[str]:
+def _changes_in_words(result: _Result, run: Run, different: Mapping[str, str]) -> list[str]:
     """What an update changed, in words."""
+    tags = run.data.tags
     withdrawn = schema.withdrawn(tags)
-    old = {m: v for m, v in stored.items() if m not in withdrawn}
+    old = {m: v for m, v in _stored(run).items() if m not in withdrawn}
     new = {m: v for m, v in result.means.items() if old.get(m) != v}
     changes = []
     for m, v in new.items():
@@ -416,7 +409,18 @@ def import_answers(
     }
     created = 0
     for done, ((method, dataset), answers) in enumerate(results.items(), 1):
-        table = _packed(answers)
+        # values as numbers, the rest as text
+        about = answers.about.astype(object).where(answers.about.notna(), "").astype(str)
+        values = answers.values.add_prefix("value:")
+        frame = pd.concat([values, about.add_prefix("about:")], axis=1)
+        arrow = pa.Table.from_pandas(frame.reset_index(names=INSTANCE), preserve_index=False)
+        meta: dict[str, Any] = {"digest": answers.digest, "counted": answers.counted}
+        meta["passing"] = list(answers.passing)
+        texts = {"notes": list(answers.notes), "words": list(answers.words)}
+        meta |= {key: lines for key, lines in texts.items() if lines}
+        buffer = io.BytesIO()
+        pq.write_table(arrow.replace_schema_metadata({_META: json.dumps(meta)}), buffer)
+        table = buffer.getvalue()
         digest = hashlib.sha256(
             "\0".join((method, dataset)).encode("utf-8", "surrogatepass") + table
         ).hexdigest()
@@ -436,8 +440,8 @@ def import_answers(
         progress(done, len(results))
     # what was not read as a measure, and what it is good for
     notes = [note for answers in results.values() for note in graded(answers, {}).notes]
-    texts = {c for answers in results.values() for c in answers.about if c not in ABOUT}
-    for column in () if is_answer_log(path) else sorted(texts):
+    columns = {c for answers in results.values() for c in answers.about if c not in ABOUT}
+    for column in () if is_answer_log(path) else sorted(columns):
         cluster = Argument("cluster", column), " puts instances together by it, and "
         grades = Argument("grades", f"{column}=WORST,…,BEST"), " makes it a measure."
         notes.append(Message(f"{column} holds text, and is no measure: ", *cluster, *grades))
@@ -456,19 +460,6 @@ def read_imported(client: MlflowClient, run: Run, grades: Mapping[str, Sequence[
     if not isinstance(answers, Answers):
         raise ValueError(answers or "its table of answers is not there")
     return graded(answers, grades)
-
-
-def _packed(answers: Answers) -> bytes:
-    """The answers as parquet: values as numbers, the rest as text."""
-    about = answers.about.astype(object).where(answers.about.notna(), "").astype(str)
-    frame = pd.concat([answers.values.add_prefix("value:"), about.add_prefix("about:")], axis=1)
-    table = pa.Table.from_pandas(frame.reset_index(names=INSTANCE), preserve_index=False)
-    meta = {"digest": answers.digest, "counted": answers.counted, "passing": list(answers.passing)}
-    texts = {"notes": list(answers.notes), "words": list(answers.words)}
-    meta |= {key: lines for key, lines in texts.items() if lines}
-    buffer = io.BytesIO()
-    pq.write_table(table.replace_schema_metadata({_META: json.dumps(meta)}), buffer)
-    return buffer.getvalue()
 
 
 def _answers_in_file(path: Path) -> Answers:
