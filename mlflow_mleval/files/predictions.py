@@ -600,8 +600,14 @@ class Columns:
             for place, cells in zip(places, part.columns, strict=True):
                 where, kind = f"column {quoted(self.header[place])}", kinds[place]
                 if kind == "list":
-                    of_all = names is None
-                    values[place] = _labels_in(cells, f"{self.file}, {where}") if of_all else cells
+                    values[place] = cells
+                    if names is None:
+                        labels = _texts_of_cells(cells.flatten(), f"{self.file}, {where}").unique()
+                        if labels.null_count:
+                            raise ImportFileError(
+                                f"{self.file}, {where}: a list of labels holds null. Leave it out."
+                            )
+                        values[place] = labels.to_pylist()
                     continue
                 known = names if kind == "class" else None
                 values[place], unfit = _values_of_cells(cells, kind, known, f"{self.file}, {where}")
@@ -699,14 +705,6 @@ def _values_of_cells(
     strange |= set() if names is None else {*known.values()} - names
     values = [known[text] for text in texts]
     return values, np.fromiter(map(strange.__contains__, values), bool)
-
-
-def _labels_in(lists: pa.Array, where: str) -> list[Any]:
-    """The labels that occur in lists."""
-    labels = _texts_of_cells(lists.flatten(), where).unique()
-    if labels.null_count:
-        raise ImportFileError(f"{where}: a list of labels holds null. Leave it out.")
-    return labels.to_pylist()
 
 
 def _number(cell: str) -> float:
