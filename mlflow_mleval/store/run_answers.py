@@ -809,15 +809,22 @@ def read_raw_answers(
     instance_by: str | None = None,
 ) -> RawAnswers:
     """What a run put out and what was expected, from its traces or a table."""
+    rows: list[tuple[Any, Any, Any]] = []
     if table is None and is_evaluated(run):
-        rows = _from_traces(client, run, predicted, expected, instance_by)
+        for trace, question, (_, outputs) in traces_of(client, run, (INPUTS, OUTPUTS), instance_by):
+            wanted = {
+                said.name: said.expectation.value
+                for said in trace.info.assessments or ()
+                if said.valid is not False and said.expectation and belongs(said, run)
+            }
+            recorded = {OUTPUTS: outputs, EXPECTATIONS: wanted}
+            parts = _recorded_part(recorded, predicted), _recorded_part(recorded, expected)
+            rows.append(((question, trace.info.request_time), *parts))
     else:
-        needed = [predicted, expected, *([instance_by] if instance_by else [])]
-        frame = _frame_of(client, run, table or EVALUATED, needed)
-        keys: Sequence[Any] = range(len(frame))
-        if instance_by is not None:
-            keys = keys_of(frame, [instance_by])
-        rows = [*zip(keys, frame[predicted], frame[expected], strict=True)]
+        by = [instance_by] if instance_by else []
+        frame = _frame_of(client, run, table or EVALUATED, [predicted, expected, *by])
+        keys: Sequence[Any] = keys_of(frame, by) if by else range(len(frame))
+        rows += zip(keys, frame[predicted], frame[expected], strict=True)
     if not rows:
         raise ValueError("it holds no answers")
     n = counted(run)
@@ -827,22 +834,8 @@ def read_raw_answers(
             "What is left may differ from what is lost. Evaluate again."
         )
     rows.sort(key=lambda row: row[0])
-    _, outputs, wanted = zip(*rows, strict=True)
-    return RawAnswers([*outputs], [*wanted], n)
-
-
-def _from_traces(
-    client: MlflowClient, run: Run, predicted: str, expected: str, instance_by: str | None
-) -> list[tuple[Any, Any, Any]]:
-    rows = []
-    for trace, question, (_, outputs) in traces_of(client, run, (INPUTS, OUTPUTS), instance_by):
-        said = (a for a in trace.info.assessments or () if a.valid is not False)
-        wanted = {a.name: a.expectation.value for a in said if a.expectation and belongs(a, run)}
-        recorded = {OUTPUTS: outputs, EXPECTATIONS: wanted}
-        key = question, trace.info.request_time
-        parts = _recorded_part(recorded, predicted), _recorded_part(recorded, expected)
-        rows.append((key, *parts))
-    return rows
+    _, given, due = zip(*rows, strict=True)
+    return RawAnswers([*given], [*due], n)
 
 
 def _recorded_part(recorded: Mapping[str, Any], path: str) -> Any:

@@ -713,10 +713,15 @@ def bounded_json(text: str, longest: int = MAX_TAG) -> Any:
     depth = max(accumulate(_STEP[char] for char in _NO_BRACKETS.sub("", bare)), default=0)
     if depth > MAX_DEPTH:
         raise ValueError(f"{depth:,} brackets are open within each other, more than {MAX_DEPTH}")
-    numbers: dict[str, Any] = {}
-    if _LARGE.search(bare):
-        numbers = {"parse_int": _whole_number, "parse_float": _finite}
-    return json.loads(text, parse_constant=_finite, **numbers)
+    if not _LARGE.search(bare):
+        return json.loads(text, parse_constant=_finite)
+
+    def whole(number: str) -> int:
+        if (digits := len(number.lstrip("-"))) > MAX_DIGITS:
+            raise ValueError(f"a whole number has {digits:,} digits, more than {MAX_DIGITS}")
+        return int(number)
+
+    return json.loads(text, parse_constant=_finite, parse_int=whole, parse_float=_finite)
 
 
 def computable(value: Any) -> Any:
@@ -810,12 +815,6 @@ def decoded(read: Any) -> Any:
         return read()
     except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError, MemoryError) as error:
         raise ValueError(f"it is damaged: {' '.join(str(error).split())[:200]}") from error
-
-
-def _whole_number(text: str) -> int:
-    if (digits := len(text.lstrip("-"))) > MAX_DIGITS:
-        raise ValueError(f"a whole number has {digits:,} digits, more than {MAX_DIGITS}")
-    return int(text)
 
 
 def _finite(text: str) -> float:
