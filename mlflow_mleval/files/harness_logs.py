@@ -25,6 +25,7 @@ from mlflow_mleval.files.results import (
     PARQUET,
     columns_shown,
     read_cells,
+    reason,
     tool_results,
     unreadable,
 )
@@ -70,9 +71,9 @@ def read_answer_log(path: str | Path) -> tuple[str, str, Answers]:
     except OSError as error:
         raise unreadable(path, error) from error
     except Exception as error:  # a damaged log fails in many ways
-        reason = " ".join(str(error).split())[:150]
+        why = f"{type(error).__name__}: {reason(error)}"
         raise ImportFileError(
-            f"{path.name} is no log of answers that can be read: {type(error).__name__}: {reason}."
+            f"{path.name} is no log of answers that can be read: {why}."
         ) from error
     if not rows:
         raise ImportFileError(f"{path.name} holds no scored answer. Log the samples, too.")

@@ -794,10 +794,8 @@ def tool_results(text: str, name: str) -> list[Row] | None:
     try:
         rows = [row for row in found if math.isfinite(row[3])]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        why = " ".join(str(error).split())[:100]
-        raise ImportFileError(
-            f"{name} is no file of {tool} that can be read: {type(error).__name__}: {why}."
-        ) from error
+        why = f"{type(error).__name__}: {reason(error)}"
+        raise ImportFileError(f"{name} is no file of {tool} that can be read: {why}.") from error
     if not 0 < len(rows) <= _MOST:
         raise ImportFileError(f"{name} holds {len(rows):,} results of {tool}.")
     return rows
