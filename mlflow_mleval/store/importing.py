@@ -35,7 +35,7 @@ from mlflow_mleval.sentences import Argument, Message, some
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.store.artifacts import artifact
 from mlflow_mleval.store.runs_table import grouped_results, result_name
-from mlflow_mleval.store.schema import LARGEST, MAX_CELLS, bounded_json, decoded
+from mlflow_mleval.store.schema import LARGEST, bounded_json, decoded, refuse_cells
 from mlflow_mleval.validation import one_of
 
 #: Dataset, method and seed (empty where there are no repeats).
@@ -456,41 +456,39 @@ def import_answers(
 
 def read_imported(client: MlflowClient, run: Run, grades: Mapping[str, Sequence[str]]) -> Answers:
     """The answers of a run, with what is graded as numbers."""
-    answers = artifact(client, run.info.run_id, ARTIFACT_ANSWERS, _answers_in_file)
+
+    def answers_in(path: Path) -> Answers:
+        head = decoded(lambda: pq.ParquetFile(path))
+        refuse_cells(head.metadata.num_rows, len(head.schema_arrow.names))
+        text = (head.schema_arrow.metadata or {}).get(_META, b"{}").decode("utf-8", "replace")
+        meta = {"passing": [], "notes": [], "words": [], **bounded_json(text, 1_000_000)}
+        frame = decoded(lambda: head.read().to_pandas(ignore_metadata=True))
+        if INSTANCE not in frame:
+            raise ValueError(f"it has no column {INSTANCE}")
+        frame.index = pd.Index(frame[INSTANCE].astype(str), name=INSTANCE, dtype=object)
+        values, about = (
+            frame[[c for c in frame if c.startswith(kind)]].rename(
+                columns=lambda c: c.partition(":")[2]
+            )
+            for kind in ("value:", "about:")
+        )
+        values = values.astype(float)
+        if (np.abs(values.to_numpy()) > LARGEST).any() or not {"link", "asked"} <= set(about):
+            raise ValueError(
+                "it holds a number that is infinite or too large, or does not say what was asked"
+            )
+        counted = meta.get("counted")
+        return Answers(
+            values,
+            about,
+            str(meta.get("digest", "")),
+            counted if type(counted) is int else None,
+            passing=tuple(m for m in values if m in meta["passing"]),
+            notes=tuple(map(str, meta["notes"])),
+            words=tuple(map(str, meta["words"])),
+        )
+
+    answers = artifact(client, run.info.run_id, ARTIFACT_ANSWERS, answers_in)
     if not isinstance(answers, Answers):
         raise ValueError(answers or "its table of answers is not there")
     return graded(answers, grades)
-
-
-def _answers_in_file(path: Path) -> Answers:
-    head = decoded(lambda: pq.ParquetFile(path))
-    if head.metadata.num_rows * len(head.schema_arrow.names) > MAX_CELLS:
-        size = f"{head.metadata.num_rows:,} rows of {len(head.schema_arrow.names)} columns"
-        raise ValueError(f"it has {size}, too many")
-    text = (head.schema_arrow.metadata or {}).get(_META, b"{}").decode("utf-8", "replace")
-    meta = {"passing": [], "notes": [], "words": [], **bounded_json(text, 1_000_000)}
-    frame = decoded(lambda: head.read().to_pandas(ignore_metadata=True))
-    if INSTANCE not in frame:
-        raise ValueError(f"it has no column {INSTANCE}")
-    frame.index = pd.Index(frame[INSTANCE].astype(str), name=INSTANCE, dtype=object)
-    values, about = (
-        frame[[c for c in frame if c.startswith(kind)]].rename(
-            columns=lambda c: c.partition(":")[2]
-        )
-        for kind in ("value:", "about:")
-    )
-    values = values.astype(float)
-    if (np.abs(values.to_numpy()) > LARGEST).any() or not {"link", "asked"} <= set(about):
-        raise ValueError(
-            "it holds a number that is infinite or too large, or does not say what was asked"
-        )
-    counted = meta.get("counted")
-    return Answers(
-        values,
-        about,
-        str(meta.get("digest", "")),
-        counted if type(counted) is int else None,
-        passing=tuple(m for m in values if m in meta["passing"]),
-        notes=tuple(map(str, meta["notes"])),
-        words=tuple(map(str, meta["words"])),
-    )

@@ -78,8 +78,7 @@ class Register:
 
     def entries(self, key: str) -> dict[int, str]:
         """The entries under a key by their numbers, in their order."""
-        with store.store_errors("read"):
-            params = self.client.get_run(self.run_id).data.params
+        params = self.client.get_run(self.run_id).data.params
         found = ((re.fullmatch(rf"{key}/([1-9]\d{{0,8}})", name), v) for name, v in params.items())
         return dict(sorted((int(match[1]), value) for match, value in found if match))
 
@@ -199,8 +198,7 @@ class Ledger:
         self._check_numbers(claims)
         if beyond := entries.keys() - claims.keys():
             raise self._changed(f"entry {min(beyond)} has no gate")
-        with store.store_errors("read"):
-            runs = store.search(self.register.client, [self.register.experiment_id])
+        runs = store.search(self.register.client, [self.register.experiment_id])
         by_id = {run.info.run_id: run for run in runs}
         found: list[Gate] = []
         for number in claims:
@@ -224,7 +222,7 @@ class Ledger:
         text = json.dumps({"number": number, "time": now()} | about, sort_keys=True)
         tags = {schema.TAG_KIND: schema.KIND_GATE, schema.TAG_ENTRY: text}
         name = f"gate {number}: {values['decision']}"
-        with quiet(), store.store_errors("write to"):
+        with quiet():
             made = create(client, self.register.experiment_id, name, store.context_tags() | tags)
         run_id = str(made.info.run_id)
         if not self.register.enter("entry", f"{run_id} {_digest(text)}", number):
@@ -296,7 +294,7 @@ def promote(model: str, alias: str, version: str, judged: str) -> str | None:
                 f"{judged} was judged. Gate against what it points to now."
             )
 
-    with quiet(), store.store_errors("write to"):
+    with quiet():
         check()
         register = Register.open(PROMOTIONS)
         key = _digest(f"{model}@{alias}")[:_SHORT]
@@ -332,8 +330,7 @@ def promote(model: str, alias: str, version: str, judged: str) -> str | None:
 
 def looks_of(run_id: str, champion: str) -> dict[str, Any] | None:
     """What a run remembers of looks at a gate against a champion; None of none."""
-    with store.store_errors("read"):
-        tags = store.connect().get_run(run_id).data.tags
+    tags = store.connect().get_run(run_id).data.tags
     if (text := tags.get(key := schema.TAG_LOOKS.format(champion))) is None:
         return None
     with suppress(ValueError):
@@ -347,7 +344,7 @@ def remember_looks(run_id: str, champion: str, looks: Mapping[str, Any]) -> None
     """Let a run remember them."""
     client = store.connect()
     tags = {schema.TAG_LOOKS.format(champion): json.dumps(looks)}
-    with quiet(), store.store_errors("write to"):
+    with quiet():
         log(client, run_id, tags=tags)
 
 

@@ -4,7 +4,6 @@ imports and reports use it. It also takes out of runs what the package put into 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -119,7 +118,7 @@ class Payload:
         told = self.method, self.dataset, self.means, list(self.folds)
         parts = [*told, self.by_fold, self.curves, self.tags, sorted(self.files)]
         text = json.dumps(parts, sort_keys=True, default=list)
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return schema.sha256_of(text)
 
     def metrics(self, timestamp: int, model_id: str | None = None, **data: Any) -> list[Metric]:
         """The history, and every finite value of the result as a metric of the data.
@@ -228,7 +227,7 @@ def check(*, run_id: str | None = None, experiment_name: str | None = None, **na
 def target(run_id: str | None = None) -> str | None:
     """The run to write to: the given one or that of a model, the active one, or MLFLOW_RUN_ID's."""
     if run_id:
-        return store.run_of(store.connect(), run_id).run_id if "/" in run_id else run_id
+        return store.run_of(store.connect(), run_id) if "/" in run_id else run_id
     active = mlflow.active_run()
     return (active.info.run_id if active else None) or os.environ.get("MLFLOW_RUN_ID")
 
@@ -552,7 +551,7 @@ def about_report(comparison: Comparison, asked: Mapping[str, object]) -> dict[st
     return {
         "experiment_id": str(study.runs["experiment_id"].mode()[0]),
         "run_name": f"report: {len(study.methods)} methods, {len(study.datasets)} datasets",
-        "tags": {schema.TAG_REPORT: hashlib.sha256(text.encode()).hexdigest()},
+        "tags": {schema.TAG_REPORT: schema.sha256_of(text)},
         "params": params,
     }
 

@@ -5,7 +5,6 @@ by page, and say how a filter is spelled.
 from __future__ import annotations
 
 import gc
-import hashlib
 import logging
 import os
 import random
@@ -17,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -89,8 +88,7 @@ def patiently(act: Callable[[], T]) -> T:
 @contextmanager
 def alone(what: str, seconds: float = 60) -> Iterator[None]:
     """One process of this user and machine at a time for what is named; one that dies frees it."""
-    digest = hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()
-    path = _lock_folder() / f"{digest[:24]}.lock"
+    path = _lock_folder() / f"{schema.sha256_of(what)[:24]}.lock"
     with closing(sqlite3.connect(path, timeout=seconds, isolation_level=None)) as lock:
         try:
             lock.execute("BEGIN EXCLUSIVE")
@@ -140,8 +138,10 @@ def _is_conflict(error: BaseException) -> bool:
 PAGE, _DATABASE_PAGE = 1_000, 400
 #: MLflow's code of a filter that it does not accept, and of other arguments.
 _INVALID = "INVALID_PARAMETER_VALUE"
-#: How MLflow fails on a page with a run whose start time another program has taken away.
+#: How MLflow fails on a page with a run whose start time another program has taken away, and how
+#: those are left out.
 _TIMELESS = "start_time cannot be None"
+_TIMED = "attributes.start_time != -1"
 #: Of what is listed in pages, more than any store is known to hold.
 MOST = 5_000_000
 #: How often several pages are read at most, until no run is deleted meanwhile.
@@ -353,30 +353,6 @@ def search(
     page, with a total of 0 in the first pass.
     """
     told = [] if doubts is None else doubts
-    read = partial(_all_pages, client, experiment_ids, told, progress, made)
-    try:
-        return read(filter_string)
-    except StoreError as error:
-        if _TIMELESS not in str(error):
-            raise
-        told.append("Runs without a start time are left out, for MLflow cannot read them.")
-        return read(filter_of(filter_string, "attributes.start_time != -1"))
-
-
-def filter_of(*conditions: str) -> str:
-    """The filter that takes what all of these take, as far as they say anything."""
-    return " and ".join(condition for condition in conditions if condition.strip())
-
-
-def _all_pages(
-    client: MlflowClient,
-    experiment_ids: Sequence[str],
-    doubts: list[str],
-    progress: Progress,
-    made: Callable[[Iterable[Run]], Any],
-    filter_string: str,
-) -> Any:
-    """What is made of the runs of all pages, read again where some were deleted meanwhile."""
     n, n_pages, last = 0, 0, ""
 
     def each(total: int) -> Iterator[Run]:
@@ -389,22 +365,34 @@ def _all_pages(
             progress(n, total)
 
     found = None
-    for _ in range(_PASSES):
-        found = None  # that of the pass before is let go first: both are too much memory
-        found = made(each(n))
-        if n_pages == 1:
-            return found
-        try:  # a run without a start time, which no later page shows, is an error here
-            place = SearchUtils.create_page_token(n - 1)
-            page = _page_of_runs(client, experiment_ids, filter_string, 1, token=place)
-        except StoreError as error:
-            if error.code == _INVALID:  # tokens of another kind
+    try:
+        for _ in range(_PASSES):
+            found = None  # that of the pass before is let go first: both are too much memory
+            found = made(each(n))
+            if n_pages == 1:
                 return found
+            place = SearchUtils.create_page_token(n - 1)
+            try:  # a run without a start time, which no later page shows, is an error here
+                page = _page_of_runs(client, experiment_ids, filter_string, 1, token=place)
+            except StoreError as error:
+                if error.code == _INVALID:  # tokens of another kind
+                    return found
+                raise
+            if [run.info.run_id for run in page] == [last]:
+                return found
+    except StoreError as error:
+        if _TIMELESS not in str(error) or filter_string.endswith(_TIMED):
             raise
-        if [run.info.run_id for run in page] == [last]:
-            return found
-    doubts.append("Runs came and went while they were read: some may be missing. Read again.")
+        told.append("Runs without a start time are left out, for MLflow cannot read them.")
+        timed = filter_of(filter_string, _TIMED)
+        return search(client, experiment_ids, timed, told, progress, made)
+    told.append("Runs came and went while they were read: some may be missing. Read again.")
     return found
+
+
+def filter_of(*conditions: str) -> str:
+    """The filter that takes what all of these take, as far as they say anything."""
+    return " and ".join(condition for condition in conditions if condition.strip())
 
 
 def having(
@@ -567,23 +555,15 @@ _FORMS = "models:/NAME/VERSION, models:/NAME@ALIAS or models:/ID"
 _NAMED = re.compile("models:/([^/]*?[^/@])(?:/([^/]+)|@([^/@]+))?")
 
 
-@dataclass(frozen=True)
-class ModelRun:
-    """A run, and the id of the LoggedModel by which it was named; None where that is unknown."""
-
-    run_id: str
-    model_id: str | None = None
-
-
-def run_of(client: MlflowClient, name: str) -> ModelRun:
-    """The run with this id; or the one that made ``models:/NAME/VERSION``,
-    ``models:/NAME@ALIAS`` or ``models:/ID``.
+def run_of(client: MlflowClient, name: str) -> str:
+    """The id of the run that made ``models:/NAME/VERSION``, ``models:/NAME@ALIAS`` or
+    ``models:/ID``; what names no model is the id of a run.
 
     >>> run_of(MlflowClient(), "models:/tagger@champion")  # doctest: +SKIP
-    ModelRun(run_id='1f0c…', model_id='m-8a77…')
+    '1f0c…'
     """
     if not is_model(name):
-        return ModelRun(name)
+        return name
     version = _version(client, name)
     if version is not None:
         run_id, model_id = version.run_id, id_of_version(version)
@@ -596,7 +576,7 @@ def run_of(client: MlflowClient, name: str) -> ModelRun:
             run_id = client.get_logged_model(model_id).source_run_id
     if not run_id:
         raise NoRunsError(f"no run is known to have made {name}{known}. Name the run itself.")
-    return ModelRun(run_id, model_id)
+    return run_id
 
 
 @contextmanager
@@ -642,8 +622,7 @@ def with_runs_of_models(client: MlflowClient, selection: Selection) -> Selection
     """The selection with runs in the place of the models that were named for them."""
     if not any(map(is_model, selection.run_ids)):
         return selection
-    ids = [run_of(client, name).run_id for name in selection.run_ids]
-    return replace(selection, run_ids=tuple(ids))
+    return replace(selection, run_ids=tuple(run_of(client, name) for name in selection.run_ids))
 
 
 def _version(client: MlflowClient, name: str) -> ModelVersion | None:

@@ -553,16 +553,14 @@ def _profile(
         """The mean i-th largest errors of all instances, one row."""
         table = read_table(path, ["parameter", "loss"], ["family", "kind"])
         own = table[(table["family"] == schema.ERRORS) & (table["kind"] == kind)]
-        at, loss = own["parameter"].to_numpy(float), own["loss"].to_numpy(float)
+        at = own["parameter"].to_numpy(float)
         if not len(own):
             raise ValueError("it holds none of this kind")
         if not ((at % 1 == 0) & (at >= 1) & (at <= most)).all() or len(set(at)) < len(at):
             raise ValueError("its parameters are none, or more than are read")
         row = np.zeros((1, int(at.max())))
-        row[0, at.astype(int) - 1] = loss
-        in_range = ((loss >= 0) & (loss <= 1 + schema.SLACK)).all()
-        if not in_range or (np.diff(row) > schema.SLACK).any():
-            raise ValueError("its errors are none")
+        row[0, at.astype(int) - 1] = own["loss"]
+        schema.check_errors(row.tolist())
         return row
 
     row = artifacts.artifact(client(), run_id, schema.ARTIFACT_PROFILE, errors)
