@@ -106,4 +106,9 @@ class ImportFileError(MlevalError):
 
 
 class StoreError(MlevalError):
-    """The tracking store cannot be reached or refused what was asked."""
+    """The tracking store cannot be reached or refused what was asked.
+
+    code, reason: Of a single request, the code that MLflow gives its failure, and why it failed.
+    """
+
+    code = reason = ""

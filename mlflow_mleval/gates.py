@@ -398,8 +398,7 @@ def _criteria(shared: Shared, alpha: float) -> pd.DataFrame:
     from mlflow_mleval.store import store
 
     client = store.connect()
-    with store.store_errors("read"):
-        run = client.get_run([*shared.runs["candidate"]][-1])
+    run = client.get_run([*shared.runs["candidate"]][-1])
     texts = re.split(r"\s+AND\s+", run.data.tags.get(_CRITERIA, ""), flags=re.IGNORECASE)
     rows = []
     for text in filter(None, map(str.strip, texts)):
@@ -623,7 +622,7 @@ class GateRequest:
         read: dict[str, Any] = {"methods": sides}
         if not (chosen.experiment_names or chosen.experiment_ids or chosen.filter_string):
             client, places = store.connect(), []
-            sides = [store.run_of(client, each).run_id for each in self.sides]
+            sides = [store.run_of(client, each) for each in self.sides]
             read = {"run_ids": sides, "method_by": ("run_id",)}
             if not any(map(_RUN_ID.fullmatch, sides)):
                 # methods of the only experiment with runs of these names, if there is one
@@ -1061,10 +1060,9 @@ def _of_counts(asked: GateRequest, study: Study) -> Shared:
     from mlflow_mleval.store import store
 
     both = _of_both(study, asked)
-    with store.store_errors("read"):
-        client = store.connect()
-        last = study.runs.drop_duplicates("method", keep="last").set_index("method")["run_id"]
-        told = [client.get_run(last[side]).data.metrics for side in asked.sides]
+    client = store.connect()
+    last = study.runs.drop_duplicates("method", keep="last").set_index("method")["run_id"]
+    told = [client.get_run(last[side]).data.metrics for side in asked.sides]
     tables = pd.DataFrame(), pd.DataFrame()
     for share, counted in _SHARES.items():
         n, other = (int(sum(metrics.get(name, 0) for name in counted)) for metrics in told)

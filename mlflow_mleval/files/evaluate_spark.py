@@ -186,8 +186,12 @@ def evaluate_spark(
         parts = map(layout.evaluate, _joined_batches(batches))
         return _merged(parts, f"partition {present(TaskContext.get()).partitionId()}: ")
 
+    def together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = (row for batch in batches for row in batch.to_pylist())
+        return _merged(_unpacked(**row) for row in rows)
+
     parts = selected.mapInArrow(evaluated, _PART)
-    rows = parts.repartition(1).mapInArrow(_merge_parts, _PART).collect()
+    rows = parts.repartition(1).mapInArrow(together, _PART).collect()
     if not rows:
         raise ValueError(_NO_ROWS)
     if rows[0].error is not None:
@@ -363,11 +367,6 @@ def _joined_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
             yield from pa.Table.from_batches(held).combine_chunks().to_batches()
             held = []
         held.append(batch)
-
-
-def _merge_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    rows = (row for batch in batches for row in batch.to_pylist())
-    return _merged(_unpacked(**row) for row in rows)
 
 
 def _merged(parts: Iterable[Evaluation], where: str = "") -> Iterator[pa.RecordBatch]:

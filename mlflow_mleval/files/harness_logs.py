@@ -25,6 +25,7 @@ from mlflow_mleval.files.results import (
     PARQUET,
     columns_shown,
     read_cells,
+    reason,
     tool_results,
     unreadable,
 )
@@ -70,9 +71,9 @@ def read_answer_log(path: str | Path) -> tuple[str, str, Answers]:
     except OSError as error:
         raise unreadable(path, error) from error
     except Exception as error:  # a damaged log fails in many ways
-        reason = " ".join(str(error).split())[:150]
+        why = f"{type(error).__name__}: {reason(error)}"
         raise ImportFileError(
-            f"{path.name} is no log of answers that can be read: {type(error).__name__}: {reason}."
+            f"{path.name} is no log of answers that can be read: {why}."
         ) from error
     if not rows:
         raise ImportFileError(f"{path.name} holds no scored answer. Log the samples, too.")
@@ -247,6 +248,8 @@ _NAMES = ("method", "dataset", INSTANCE)
 #: What else a table may say of an instance, whatever it holds.
 ABOUT = ("cluster", "asked", "link")
 _LONG = ("measure", "value")
+#: What is a value of a measure, or was meant as one.
+_VALUE = r"[-+]?[\d.,]*\d[\d.,eE+-]*%?|[-+]?inf(inity)?|nan"
 
 
 def holds_instances(path: str | Path) -> bool:
@@ -274,8 +277,21 @@ def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
         return {(method, dataset): answers}
     table, measures, about = _table_of_instances(path)
     is_long = {*_LONG} <= {*table}
-    for column in ["value"] if is_long else measures:
-        table[column] = _numbers_of_column(path.name, table[column])
+    for name in ["value"] if is_long else measures:
+        column = table[name]
+        is_given = column.str.strip() != ""
+        values = pd.to_numeric(column.where(is_given, None), errors="coerce")
+        values = values.fillna(_passed(column))
+        bad = column[(values.isna() & is_given) | values.abs().eq(float("inf"))]
+        if len(bad):
+            more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+            where = f"{path.name}, {bad.index[0]}, column {quoted(name)}"
+            raise ImportFileError(
+                f"{where}: {quoted(bad.iloc[0])} is no finite number{more}. Leave the cell empty "
+                "if there is none; call the column cluster if it is no measure and says which "
+                "instances belong together, otherwise remove it."
+            )
+        table[name] = values.astype(float)
     results = {}
     for (method, dataset), rows in table.groupby(["method", "dataset"], sort=False):
         if is_long:
@@ -304,10 +320,17 @@ def _table_of_instances(path: Path) -> tuple[pd.DataFrame, list[str], list[str]]
     table = source.cells.where(source.cells.notna(), "").astype(str)
     is_long = {*_LONG} <= {*table}
     taken = [*_NAMES, *ABOUT, *(_LONG if is_long else ())]
-    others = table.columns.difference(taken, sort=False).tolist()
-    texts = others if is_long else [c for c in others if _describes_instances(table[c])]
-    wide = table.columns.difference([*taken, *texts], sort=False).tolist()
-    measures = sorted(set(table["measure"])) if is_long else wide
+    others = table.columns.difference(taken, sort=False)
+    if is_long:
+        texts, measures = [*others], sorted(set(table["measure"]))
+    else:  # text that is, and was meant as, no value of a measure describes instances
+        cells = table[others].apply(lambda column: column.str.strip())
+        meant = cells.apply(
+            lambda column: column.str.fullmatch(_VALUE, case=False) | _passed(column).notna()
+        )
+        described = (cells != "").any() & ~meant.any()
+        texts = [c for c in others if described[c] and c not in MEASURES]
+        measures = [c for c in others if c not in texts]
     source.check_measures(measures)
     source.stop_if_problems()
     if not measures:
@@ -316,40 +339,12 @@ def _table_of_instances(path: Path) -> tuple[pd.DataFrame, list[str], list[str]]
             f"{path.name} has no column of a measure{held}. Add one column a measure, or measure "
             "and value."
         )
-    return table, measures, [c for c in table if c in (*ABOUT, *texts)]
-
-
-def _describes_instances(column: pd.Series) -> bool:
-    """Whether a column describes the instances: it holds text, and no cell that is, or was meant
-    as, a value of a measure.
-    """
-    cells = column[column.str.strip() != ""].str.strip()
-    meant = (
-        cells.str.fullmatch(r"[-+]?[\d.,]*\d[\d.,eE+-]*%?|[-+]?inf(inity)?|nan", case=False)
-        | _passed(cells).notna()
-    )
-    return len(cells) > 0 and not meant.any() and column.name not in MEASURES
+    return table, measures, table.columns.intersection([*ABOUT, *texts], sort=False).tolist()
 
 
 def _passed(cells: pd.Series) -> pd.Series:
     """1 and 0 of pass and fail, yes and no, true and false."""
     return cells.str.strip().str.lower().map(PASS)
-
-
-def _numbers_of_column(file: str, column: pd.Series) -> pd.Series:
-    values = pd.to_numeric(column.where(column.str.strip() != "", None), errors="coerce").fillna(
-        _passed(column)
-    )
-    bad = column[(values.isna() & (column.str.strip() != "")) | values.abs().eq(float("inf"))]
-    if len(bad):
-        more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-        where = f"{file}, {bad.index[0]}, column {quoted(column.name)}"
-        raise ImportFileError(
-            f"{where}: {quoted(bad.iloc[0])} is no finite number{more}. Leave the cell empty if "
-            "there is none; call the column cluster if it is no measure and says which instances "
-            "belong together, otherwise remove it."
-        )
-    return values.astype(float)
 
 
 def _wide(

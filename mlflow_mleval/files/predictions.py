@@ -70,7 +70,6 @@ class PredictionFile:
 
     #: The K labels, or the classes of class sets; None where the classes are those that occur.
     names: tuple[Any, ...] | None
-    inputs: tuple[str, ...]  # what each batch holds beside the truth: y_score, y_pred; or pred_sets
     ignored: tuple[str, ...]  # columns that are not used
     batches: Batches  # read once
 
@@ -163,7 +162,7 @@ def open_npz(path: Path, progress: Progress) -> PredictionFile:
             yield {key: _as_text(array[part]) for key, array in held.items()}
             progress(min(start + step, n), n)
 
-    return PredictionFile(tuple(names) or None, tuple(given[1:]), tuple(sorted(arrays)), batches())
+    return PredictionFile(tuple(names) or None, tuple(sorted(arrays)), batches())
 
 
 def _as_text(array: AnyArray) -> AnyArray:
@@ -194,7 +193,7 @@ def open_matrices(path: str | Path, truth: str | Path, progress: Progress) -> Pr
             progress(min(part.stop, n), n)
             yield {"y_true": true[part], "y_score": score[part]}
 
-    return PredictionFile(tuple(range(width)), ("y_score",), (), batches())
+    return PredictionFile(tuple(range(width)), (), batches())
 
 
 def read_matrix(path: str | Path, labels: bool) -> sparse.csr_array:
@@ -314,7 +313,7 @@ def open_class_sets(
             raise ImportFileError(f"{paths[1].name} is empty. It needs a line an instance.")
         progress(total, total)
 
-    return PredictionFile(tuple(h.nodes), ("pred_sets",), (), batches())
+    return PredictionFile(tuple(h.nodes), (), batches())
 
 
 def read_hierarchy(path: str | Path) -> Hierarchy:
@@ -559,7 +558,7 @@ class Columns:
                     "class; measurements of a regression are not evaluated."
                 )
         batches = self._batches(names, parts, row_name, progress)
-        return PredictionFile(names, tuple(self.places)[1:], self.ignored, batches)
+        return PredictionFile(names, self.ignored, batches)
 
     def _batches(
         self, names: tuple[str, ...], parts: _Parts, row_name: _NameRow, progress: Progress
@@ -600,8 +599,14 @@ class Columns:
             for place, cells in zip(places, part.columns, strict=True):
                 where, kind = f"column {quoted(self.header[place])}", kinds[place]
                 if kind == "list":
-                    of_all = names is None
-                    values[place] = _labels_in(cells, f"{self.file}, {where}") if of_all else cells
+                    values[place] = cells
+                    if names is None:
+                        labels = _texts_of_cells(cells.flatten(), f"{self.file}, {where}").unique()
+                        if labels.null_count:
+                            raise ImportFileError(
+                                f"{self.file}, {where}: a list of labels holds null. Leave it out."
+                            )
+                        values[place] = labels.to_pylist()
                     continue
                 known = names if kind == "class" else None
                 values[place], unfit = _values_of_cells(cells, kind, known, f"{self.file}, {where}")
@@ -699,14 +704,6 @@ def _values_of_cells(
     strange |= set() if names is None else {*known.values()} - names
     values = [known[text] for text in texts]
     return values, np.fromiter(map(strange.__contains__, values), bool)
-
-
-def _labels_in(lists: pa.Array, where: str) -> list[Any]:
-    """The labels that occur in lists."""
-    labels = _texts_of_cells(lists.flatten(), where).unique()
-    if labels.null_count:
-        raise ImportFileError(f"{where}: a list of labels holds null. Leave it out.")
-    return labels.to_pylist()
 
 
 def _number(cell: str) -> float:

@@ -712,25 +712,20 @@ def _numeric_scores(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
             yield name if filtered in ("", "none") else f"{name}/{filtered}", float(value)
 
 
-def _of_tasks(held: Any, method: Any, means: Collection[str]) -> Iterator[Row]:
-    """Results by task, without the means of tasks."""
+def _of_tasks(held: Any) -> Iterator[Row]:
+    """Results by task of lighteval, as leaderboards of Hugging Face keep it, or of
+    lm-evaluation-harness; without means of tasks, which are "all" of the one, groups of the other.
+    """
+    if "config_general" in held:
+        method, means = held["config_general"]["model_name"], ["all"]
+    else:
+        config = held["config"]
+        method = held.get("model_name") or config.get("model_args") or config.get("model")
+        means = [group for group, of in (held.get("group_subtasks") or {}).items() if of]
     for task, scores in held["results"].items():
         if task not in means:
             for measure, value in _numeric_scores(scores):
                 yield measure, task, str(method), value
-
-
-def _lighteval(held: Any) -> Iterator[Row]:
-    """As leaderboards of Hugging Face keep it: "all" is the mean of the tasks."""
-    return _of_tasks(held, held["config_general"]["model_name"], ["all"])
-
-
-def _harness(held: Any) -> Iterator[Row]:
-    """lm-evaluation-harness: groups are means of their tasks."""
-    config = held["config"]
-    method = held.get("model_name") or config.get("model_args") or config.get("model")
-    means = [group for group, of in (held.get("group_subtasks") or {}).items() if of]
-    return _of_tasks(held, method, means)
 
 
 def _helm(held: Any) -> Iterator[Row]:
@@ -770,22 +765,6 @@ def _evals(held: Any) -> Iterator[Row]:
             yield measure, str(spec["eval_name"]), ", ".join(map(str, names)), value
 
 
-def _tool_of(held: Any) -> tuple[str, Callable[[Any], Iterator[Row]]] | None:
-    """Whose results these are, and what finds them."""
-    match held:
-        case {"results": dict(), "config_general": _}:
-            return "lighteval", _lighteval
-        case {"results": {"results": [*_]}}:
-            return "promptfoo", _promptfoo
-        case {"results": dict(), "config": _}:
-            return "lm-evaluation-harness", _harness
-        case [{"spec": dict()}, *_]:
-            return "OpenAI evals", _evals
-        case {"title": _, "header": _, "rows": _} | [{"title": _, "header": _, "rows": _}, *_]:
-            return "HELM", _helm
-    return None
-
-
 def tool_results(text: str, name: str) -> list[Row] | None:
     """The results in a file of one of `TOOLS`, None where it is of none."""
     if len(text) > _LARGEST:
@@ -799,16 +778,24 @@ def tool_results(text: str, name: str) -> list[Row] | None:
             return None
     except RecursionError:
         return None
-    if (found := _tool_of(held)) is None:
-        return None
-    tool, rows_of = found
+    match held:
+        case {"results": dict(), "config_general": _}:
+            tool, found = "lighteval", _of_tasks(held)
+        case {"results": {"results": [*_]}}:
+            tool, found = "promptfoo", _promptfoo(held)
+        case {"results": dict(), "config": _}:
+            tool, found = "lm-evaluation-harness", _of_tasks(held)
+        case [{"spec": dict()}, *_]:
+            tool, found = "OpenAI evals", _evals(held)
+        case {"title": _, "header": _, "rows": _} | [{"title": _, "header": _, "rows": _}, *_]:
+            tool, found = "HELM", _helm(held)
+        case _:
+            return None
     try:
-        rows = [row for row in rows_of(held) if math.isfinite(row[3])]
+        rows = [row for row in found if math.isfinite(row[3])]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        why = " ".join(str(error).split())[:100]
-        raise ImportFileError(
-            f"{name} is no file of {tool} that can be read: {type(error).__name__}: {why}."
-        ) from error
+        why = f"{type(error).__name__}: {reason(error)}"
+        raise ImportFileError(f"{name} is no file of {tool} that can be read: {why}.") from error
     if not 0 < len(rows) <= _MOST:
         raise ImportFileError(f"{name} holds {len(rows):,} results of {tool}.")
     return rows

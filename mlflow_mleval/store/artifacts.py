@@ -76,12 +76,34 @@ def only_routes() -> bool:
 
 
 def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | None:
-    """An artifact of a run as a file in the folder; None where there is none."""
+    """An artifact of a run as a file in the folder, maybe out of the one that holds several; None
+    where there is none. A ValueError if that one is not ours.
+    """
+    data = None
     if path in schema.IN_DATA:
         data = _whole(client, run_id, schema.ARTIFACT_DATA, folder)
-        if data is not None and _unzipped(data, Path(path).name, target := inside(folder, path)):
-            return target
-    return _whole(client, run_id, path, folder)
+    if data is None:
+        return _whole(client, run_id, path, folder)
+    size = data.stat().st_size
+    with data.open("rb") as file:
+        file.seek(max(0, size - _END.size))
+        tail = file.read().rjust(_END.size, b"\0")
+    large, mark, length, comment = _END.unpack(tail)
+    # Of a stranger's file the list of contents is read only where it is as short as ours.
+    is_ours = mark == b"PK\5\6" and large != b"PK\6\7" and not comment and length <= _MOST_LISTED
+    if not is_ours or size > MOST_DATA:
+        raise ValueError(f"{schema.ARTIFACT_DATA} is damaged, or larger than what is written")
+    name, target = Path(path).name, inside(folder, path)
+    try:
+        with ZipFile(data) as together:
+            if is_there := name in together.namelist():
+                if together.getinfo(name).file_size > MOST_DATA:
+                    raise ValueError(f"{name} is larger than what is written")
+                with together.open(name) as content, target.open("wb") as file:
+                    shutil.copyfileobj(content, file)
+    except Exception as error:
+        raise ValueError(f"{schema.ARTIFACT_DATA} is damaged: {str(error)[:200]}") from error
+    return target if is_there else _whole(client, run_id, path, folder)
 
 
 def artifact(
@@ -109,30 +131,6 @@ def at_once(read: Callable[[Item], Found], items: Iterable[Item]) -> list[Found 
     """What reading each run yields, or why it cannot be read; several at a time."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(lambda item: store.of_one_run(partial(read, item)), items))
-
-
-def _unzipped(data: Path, name: str, target: Path) -> bool:
-    """Whether the file is among those in one, to be taken out; a ValueError if it is not ours."""
-    size = data.stat().st_size
-    with data.open("rb") as file:
-        file.seek(max(0, size - _END.size))
-        tail = file.read().rjust(_END.size, b"\0")
-    large, mark, length, comment = _END.unpack(tail)
-    # Of a stranger's file the list of contents is read only where it is as short as ours.
-    is_ours = mark == b"PK\5\6" and large != b"PK\6\7" and not comment and length <= _MOST_LISTED
-    if not is_ours or size > MOST_DATA:
-        raise ValueError(f"{schema.ARTIFACT_DATA} is damaged, or larger than what is written")
-    try:
-        with ZipFile(data) as together:
-            if name not in together.namelist():
-                return False
-            if together.getinfo(name).file_size > MOST_DATA:
-                raise ValueError(f"{name} is larger than what is written")
-            with together.open(name) as content, target.open("wb") as file:
-                shutil.copyfileobj(content, file)
-    except Exception as error:
-        raise ValueError(f"{schema.ARTIFACT_DATA} is damaged: {str(error)[:200]}") from error
-    return True
 
 
 def _whole(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | None:
@@ -264,11 +262,12 @@ def remove(run: Run, paths: Collection[str]) -> None:
     """Delete artifacts of a run where the store can; the server's routes cannot."""
     if _only_routes:
         return
-    there = repository(run)
-    check_targets(there, paths)
-    for path in sorted(paths):
-        with suppress(MlflowException, NotImplementedError):
-            there.delete_artifacts(path)
+    with store.store_errors("write to"):
+        there = repository(run)
+        check_targets(there, paths)
+        for path in sorted(paths):
+            with suppress(MlflowException, NotImplementedError):
+                there.delete_artifacts(path)
 
 
 class _Routes:

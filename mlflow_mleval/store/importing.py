@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import starmap
 from pathlib import Path
-from uuid import uuid4
+from typing import Any
 
 import mlflow
 import numpy as np
@@ -25,7 +25,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from mlflow.exceptions import MlflowException
 
 from mlflow_mleval.analysis.answer_comparison import Answers, graded
 from mlflow_mleval.errors import StoreError
@@ -36,7 +35,7 @@ from mlflow_mleval.sentences import Argument, Message, some
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.store.artifacts import artifact
 from mlflow_mleval.store.runs_table import grouped_results, result_name
-from mlflow_mleval.store.schema import LARGEST, MAX_CELLS, bounded_json, decoded, packed
+from mlflow_mleval.store.schema import LARGEST, bounded_json, decoded, refuse_cells
 from mlflow_mleval.validation import one_of
 
 #: Dataset, method and seed (empty where there are no repeats).
@@ -151,6 +150,7 @@ def import_results(
             held.folds.values,
             tags={schema.TAG_CONVENTIONS: conventions},
             params={_SEED: seed} if seed else {},
+            status=schema.COMPLETE if held.means else schema.DNF,
             warnings=held.warnings,
         )
         for (dataset, method, seed), held in grouped_results(table).items()
@@ -159,16 +159,12 @@ def import_results(
     experiment_id = store.ensure_experiment(client, experiment_name)
     earlier, _ = _imported(client, experiment_id)
     with runs.quiet():
-        outcomes = _write_all(client, experiment_id, results, earlier, progress)
-        counts = Counter(created=0, updated=0, unchanged=0)
-        counts.update(outcome.what for outcome in outcomes.values())
-        changes = [change for outcome in outcomes.values() for change in outcome.changes]
-        written = {pair: outcome.run_id for pair, outcome in outcomes.items()}
-        others: list[_Cell] = []
-        if counts["created"] or counts["updated"]:
-            others = _settle(client, experiment_id, results, written)
-        counts["created"] -= len(others)
-        counts["unchanged"] += len(others)
+        outcomes = _write_all(client, experiment_id, results, earlier, progress or in_silence)
+        others = _settle(client, experiment_id, results, outcomes)
+    counts = Counter(created=0, updated=0, unchanged=len(others))
+    counts.update(outcome.what for outcome in outcomes.values())
+    counts["created"] -= len(others)
+    changes = [change for outcome in outcomes.values() for change in outcome.changes]
     if others:
         told = some(starmap(result_name, others))
         changes.append(f"another import made the runs of {told} at the same time, which are kept")
@@ -193,13 +189,11 @@ class _Result(runs.Payload):
     def name(self) -> str:
         return some([result_name(self.dataset, self.method, self.params.get(_SEED, ""))])
 
-    @property
-    def status(self) -> str:
-        return schema.COMPLETE if self.means else schema.DNF
-
-    @property
-    def run_status(self) -> str:
-        return "FINISHED" if self.means else "KILLED"
+    def identity(self) -> dict[str, str]:
+        """The tags of a run that is about to hold the result."""
+        seed = {schema.TAG_SEED: self.params[_SEED]} if self.params else {}
+        own = {schema.TAG_CLAIM: self.claim, **seed}
+        return runs.marks(schema.KIND_IMPORT, self.method, self.dataset) | own
 
 
 def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run], list[Run]]:
@@ -219,7 +213,7 @@ def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run
         claims.setdefault((dataset, method, seed), []).append(run)
     counting, later = {}, []
     for pair, several in claims.items():
-        whole = [run for run in several if _is_whole(run)]
+        whole = [run for run in several if runs.holds_result(run.data.tags)]
         claimed = sorted((run for run in whole if schema.TAG_CLAIM in run.data.tags), key=runs.age)
         counting[pair] = claimed[0] if claimed else max(whole or several, key=runs.age)
         later += claimed[1:]
@@ -230,7 +224,7 @@ def _settle(
     client: MlflowClient,
     experiment_id: str,
     results: Mapping[_Cell, _Result],
-    written: dict[_Cell, str],
+    outcomes: Mapping[_Cell, _Outcome],
 ) -> list[_Cell]:
     """Keep one run of each pair that several imports made at the same time; returns the pairs of
     which it is another's.
@@ -239,28 +233,22 @@ def _settle(
     claim a pair the first is kept, and whoever sees a later one deletes it. Whoever is last sees
     them all, and all agree on the first, so that one stays.
     """
+    if all(outcome.what == "unchanged" for outcome in outcomes.values()):
+        return []
     lost: dict[_Cell, None] = {}
+    written = {pair: outcome.run_id for pair, outcome in outcomes.items()}
     for _ in range(_ROUNDS):
         counting, later = _imported(client, experiment_id)
         for run in later:
             runs.withdraw(client, run.info.run_id)
-        moved = [
-            pair
-            for pair, run_id in written.items()
-            if pair not in counting or counting[pair].info.run_id != run_id
-        ]
-        for pair in moved:
-            with store.store_errors("write to"):
-                again = _write(client, experiment_id, results[pair], counting.get(pair))
-            written[pair] = again.run_id
+        kept = {pair: run.info.run_id for pair, run in counting.items()}
+        moved = {pair: results[pair] for pair in written if kept.get(pair) != written[pair]}
+        again = _write_all(client, experiment_id, moved, counting)
+        written |= {pair: outcome.run_id for pair, outcome in again.items()}
         lost |= dict.fromkeys(pair for pair in moved if pair in counting)
         if not moved:
             break
     return list(lost)
-
-
-def _is_whole(run: Run) -> bool:
-    return run.data.tags.get(schema.TAG_STATUS) != schema.INCOMPLETE
 
 
 @dataclass(frozen=True)
@@ -277,18 +265,17 @@ def _write_all(
     experiment_id: str,
     results: Mapping[_Cell, _Result],
     earlier: Mapping[_Cell, Run],
-    progress: Progress | None,
+    progress: Progress = in_silence,
 ) -> dict[_Cell, _Outcome]:
     """Write what is missing, new runs in the order of the source; several at a time on a server."""
     outcomes: dict[_Cell, _Outcome] = {}
-    lock, tell = threading.Lock(), progress or in_silence
+    lock = threading.Lock()
 
     def write(pair: _Cell, start: int) -> None:
-        with store.store_errors("write to"):
-            outcome = _write(client, experiment_id, results[pair], earlier.get(pair), start)
+        outcome = _write(client, experiment_id, results[pair], earlier.get(pair), start)
         with lock:
             outcomes[pair] = outcome
-            tell(len(outcomes), len(results))
+            progress(len(outcomes), len(results))
 
     def jobs() -> Iterator[Callable[[], None]]:
         begun = 0
@@ -309,100 +296,74 @@ def _write(
     experiment_id: str,
     result: _Result,
     run: Run | None,
-    start: int | None = None,
+    start: int,
 ) -> _Outcome:
-    """Write what is missing of a result."""
+    """Write what is missing of a result.
+
+    Trying again after an interruption uses the time of the first try: what it wrote is then no
+    second entry.
+    """
     created = run is None
     if run is None:
-        marks = runs.marks(schema.KIND_IMPORT, result.method, result.dataset)
-        marks[schema.TAG_CLAIM] = uuid4().hex
-        name = schema.run_name(result.method, result.dataset)
-        if seed := result.params.get(_SEED):
-            marks[schema.TAG_SEED] = seed
-            name += f" · {seed}"
-        run = runs.create(client, experiment_id, name, marks, start)
+        parts = [schema.run_name(result.method, result.dataset), *result.params.values()]
+        run = runs.create(client, experiment_id, " · ".join(parts), result.identity(), start)
     run_id, tags = run.info.run_id, run.data.tags
-    metrics = run.data.metrics.items()
-    stored = {m: value for key, value in metrics if (m := schema.measure_of(key))}
-    means = {m: v for m, v in result.means.items() if stored.get(m) != v}
-    different = _different_tags(result, stored, tags)
-    changed, finished = bool(means or different), run.info.status == result.run_status
+    missing = _missing(result, run)
+    changed, finished = bool(missing.means or missing.tags), run.info.status == result.run_status
+    if finished and not changed:
+        return _Outcome("unchanged", [], run_id)
+    updated = tags.get(schema.TAG_UPDATED, "")
+    timestamp = int(updated) if updated.isdecimal() else run.info.start_time
+    if runs.holds_result(tags) or any(result.means.get(m) != v for m, v in _stored(run).items()):
+        timestamp = max(int(time.time() * 1000), timestamp + 1)
+        missing = replace(missing, tags={schema.TAG_UPDATED: str(timestamp), **missing.tags})
     try:
-        if changed:
-            _log_differences(client, result, run, stored, means, different)
-        if not finished:
-            runs.end(client, run_id, result.run_status)
-    except MlflowException:
+        runs.put(client, run, missing, timestamp, ends=not finished)
+    except StoreError:
         if not runs.is_deleted(client, run_id):
             raise
         created = True  # another import has withdrawn the run; `_settle` writes to the one kept
     if created:
         return _Outcome("created", [], run_id)
-    if finished and not changed:
-        return _Outcome("unchanged", [], run_id)
-    if not (changed and _is_whole(run)):
-        completed = f"{result.name}: an interrupted import was completed"
-        return _Outcome("updated", [completed], run_id)
-    return _Outcome("updated", _changes_in_words(result, stored, tags, different), run_id)
+    changes = ["an interrupted import was completed"]
+    if changed and runs.holds_result(tags):
+        changes = _changes_in_words(result, run, missing.tags)
+    return _Outcome("updated", [f"{result.name}: {change}" for change in changes], run_id)
 
 
-def _different_tags(
-    result: _Result, stored: Mapping[str, float], tags: Mapping[str, str]
-) -> dict[str, str]:
-    """The tags that the run lacks; the status makes it valid, so it goes last."""
-    gone = sorted(set(stored) - set(result.means))
-    folds = schema.encode_folds(result.folds, result.by_fold) if len(result.folds) else ""
-    wanted = {schema.TAG_FOLDS: folds, schema.TAG_WITHDRAWN: json.dumps(gone) if gone else ""}
+def _stored(run: Run) -> dict[str, float]:
+    """The measures that a run has."""
+    metrics = run.data.metrics.items()
+    return {m: value for key, value in metrics if (m := schema.measure_of(key))}
+
+
+def _missing(result: _Result, run: Run) -> _Result:
+    """What a run lacks of its result."""
+    stored, tags = _stored(run), run.data.tags
+    gone = sorted(stored.keys() - result.means.keys())
+    told = schema.encode_folds(result.folds, result.by_fold) if len(result.folds) else ""
+    wanted = {schema.TAG_FOLDS: told, schema.TAG_WITHDRAWN: json.dumps(gone) if gone else ""}
     wanted |= {**result.tags, schema.TAG_STATUS: result.status}
     unknown = wanted[schema.TAG_CONVENTIONS] == schema.UNKNOWN_CONVENTIONS
     if unknown and schema.TAG_CONVENTIONS in tags:  # what is known stays
         del wanted[schema.TAG_CONVENTIONS]
-    return {key: value for key, value in wanted.items() if tags.get(key, "") != value}
-
-
-def _log_differences(
-    client: MlflowClient,
-    result: _Result,
-    run: Run,
-    stored: Mapping[str, float],
-    means: Mapping[str, float],
-    different: Mapping[str, str],
-) -> None:
-    """Write the means and tags that differ.
-
-    Trying again after an interruption uses the time of the first try: what it wrote is then no
-    second entry.
-    """
-    run_id, tags = run.info.run_id, run.data.tags
-    updated = tags.get(schema.TAG_UPDATED, "")
-    before = int(updated) if updated.isdecimal() else run.info.start_time
-    again = not _is_whole(run) and all(result.means.get(m) == v for m, v in stored.items())
-    timestamp = before if again else max(int(time.time() * 1000), before + 1)
-    stamp = {} if again else {schema.TAG_UPDATED: str(timestamp)}
+    different = {key: value for key, value in wanted.items() if tags.get(key, "") != value}
+    means = {m: v for m, v in result.means.items() if stored.get(m) != v}
     by_fold = result.by_fold if schema.TAG_FOLDS in different else {}
     with suppress(ValueError):  # what the run holds already, as far as its tag tells, stays
         old = schema.decode_folds(tags.get(schema.TAG_FOLDS, ""))
         if by_fold and old.digits is None and not old.omitted:
             now, before = pd.DataFrame(by_fold, result.folds), pd.DataFrame(old.values, old.folds)
             by_fold = now.mask(now == before.reindex_like(now)).to_dict("list")
-    metrics = replace(result, means=means, by_fold=by_fold).metrics(timestamp)
-    if len(metrics) > runs.BATCH:
-        # more than one request: the status, which makes it count, goes with the last
-        runs.log(client, run_id, tags={schema.TAG_STATUS: schema.INCOMPLETE})
-    all_tags = packed({**stamp, **different, schema.TAG_STATUS: result.status}, tags)
-    params = {key: value for key, value in result.params.items() if key not in run.data.params}
-    runs.log(client, run_id, metrics, all_tags, params)
+    folds = result.folds if by_fold else ()
+    return replace(result, means=means, folds=folds, by_fold=by_fold, tags=different)
 
 
-def _changes_in_words(
-    result: _Result,
-    stored: Mapping[str, float],
-    tags: Mapping[str, str],
-    different: Mapping[str, str],
-) -> list[str]:
+def _changes_in_words(result: _Result, run: Run, different: Mapping[str, str]) -> list[str]:
     """What an update changed, in words."""
+    tags = run.data.tags
     withdrawn = schema.withdrawn(tags)
-    old = {m: v for m, v in stored.items() if m not in withdrawn}
+    old = {m: v for m, v in _stored(run).items() if m not in withdrawn}
     new = {m: v for m, v in result.means.items() if old.get(m) != v}
     changes = []
     for m, v in new.items():
@@ -417,7 +378,7 @@ def _changes_in_words(
             changes.append(f"{label} {tags.get(key)} -> {different[key]}")
     if schema.TAG_FOLDS in different:
         changes.append("values by fold changed")
-    return [f"{result.name}: {change}" for change in changes]
+    return changes
 
 
 # --------------------------------------------------------------------------------------------------
@@ -448,7 +409,18 @@ def import_answers(
     }
     created = 0
     for done, ((method, dataset), answers) in enumerate(results.items(), 1):
-        table = _packed(answers)
+        # values as numbers, the rest as text
+        about = answers.about.astype(object).where(answers.about.notna(), "").astype(str)
+        values = answers.values.add_prefix("value:")
+        frame = pd.concat([values, about.add_prefix("about:")], axis=1)
+        arrow = pa.Table.from_pandas(frame.reset_index(names=INSTANCE), preserve_index=False)
+        meta: dict[str, Any] = {"digest": answers.digest, "counted": answers.counted}
+        meta["passing"] = list(answers.passing)
+        texts = {"notes": list(answers.notes), "words": list(answers.words)}
+        meta |= {key: lines for key, lines in texts.items() if lines}
+        buffer = io.BytesIO()
+        pq.write_table(arrow.replace_schema_metadata({_META: json.dumps(meta)}), buffer)
+        table = buffer.getvalue()
         digest = hashlib.sha256(
             "\0".join((method, dataset)).encode("utf-8", "surrogatepass") + table
         ).hexdigest()
@@ -462,16 +434,14 @@ def import_answers(
                 tags={schema.TAG_ANSWERS: digest},
                 files={ARTIFACT_ANSWERS: table},
             )
-            if run is None:
-                runs.write(payload, experiment_name=experiment_name)
-            else:
-                runs.write(payload, run_id=run.info.run_id)
+            new = {"experiment_name": experiment_name}
+            runs.write(payload, **(new if run is None else {"run_id": run.info.run_id}))
             created += 1
         progress(done, len(results))
     # what was not read as a measure, and what it is good for
     notes = [note for answers in results.values() for note in graded(answers, {}).notes]
-    texts = {c for answers in results.values() for c in answers.about if c not in ABOUT}
-    for column in () if is_answer_log(path) else sorted(texts):
+    columns = {c for answers in results.values() for c in answers.about if c not in ABOUT}
+    for column in () if is_answer_log(path) else sorted(columns):
         cluster = Argument("cluster", column), " puts instances together by it, and "
         grades = Argument("grades", f"{column}=WORST,…,BEST"), " makes it a measure."
         notes.append(Message(f"{column} holds text, and is no measure: ", *cluster, *grades))
@@ -486,54 +456,39 @@ def import_answers(
 
 def read_imported(client: MlflowClient, run: Run, grades: Mapping[str, Sequence[str]]) -> Answers:
     """The answers of a run, with what is graded as numbers."""
-    answers = artifact(client, run.info.run_id, ARTIFACT_ANSWERS, _answers_in_file)
+
+    def answers_in(path: Path) -> Answers:
+        head = decoded(lambda: pq.ParquetFile(path))
+        refuse_cells(head.metadata.num_rows, len(head.schema_arrow.names))
+        text = (head.schema_arrow.metadata or {}).get(_META, b"{}").decode("utf-8", "replace")
+        meta = {"passing": [], "notes": [], "words": [], **bounded_json(text, 1_000_000)}
+        frame = decoded(lambda: head.read().to_pandas(ignore_metadata=True))
+        if INSTANCE not in frame:
+            raise ValueError(f"it has no column {INSTANCE}")
+        frame.index = pd.Index(frame[INSTANCE].astype(str), name=INSTANCE, dtype=object)
+        values, about = (
+            frame[[c for c in frame if c.startswith(kind)]].rename(
+                columns=lambda c: c.partition(":")[2]
+            )
+            for kind in ("value:", "about:")
+        )
+        values = values.astype(float)
+        if (np.abs(values.to_numpy()) > LARGEST).any() or not {"link", "asked"} <= set(about):
+            raise ValueError(
+                "it holds a number that is infinite or too large, or does not say what was asked"
+            )
+        counted = meta.get("counted")
+        return Answers(
+            values,
+            about,
+            str(meta.get("digest", "")),
+            counted if type(counted) is int else None,
+            passing=tuple(m for m in values if m in meta["passing"]),
+            notes=tuple(map(str, meta["notes"])),
+            words=tuple(map(str, meta["words"])),
+        )
+
+    answers = artifact(client, run.info.run_id, ARTIFACT_ANSWERS, answers_in)
     if not isinstance(answers, Answers):
         raise ValueError(answers or "its table of answers is not there")
     return graded(answers, grades)
-
-
-def _packed(answers: Answers) -> bytes:
-    """The answers as parquet: values as numbers, the rest as text."""
-    about = answers.about.astype(object).where(answers.about.notna(), "").astype(str)
-    frame = pd.concat([answers.values.add_prefix("value:"), about.add_prefix("about:")], axis=1)
-    table = pa.Table.from_pandas(frame.reset_index(names=INSTANCE), preserve_index=False)
-    meta = {"digest": answers.digest, "counted": answers.counted, "passing": list(answers.passing)}
-    texts = {"notes": list(answers.notes), "words": list(answers.words)}
-    meta |= {key: lines for key, lines in texts.items() if lines}
-    buffer = io.BytesIO()
-    pq.write_table(table.replace_schema_metadata({_META: json.dumps(meta)}), buffer)
-    return buffer.getvalue()
-
-
-def _answers_in_file(path: Path) -> Answers:
-    head = decoded(lambda: pq.ParquetFile(path))
-    if head.metadata.num_rows * len(head.schema_arrow.names) > MAX_CELLS:
-        size = f"{head.metadata.num_rows:,} rows of {len(head.schema_arrow.names)} columns"
-        raise ValueError(f"it has {size}, too many")
-    text = (head.schema_arrow.metadata or {}).get(_META, b"{}").decode("utf-8", "replace")
-    meta = {"passing": [], "notes": [], "words": [], **bounded_json(text, 1_000_000)}
-    frame = decoded(lambda: head.read().to_pandas(ignore_metadata=True))
-    if INSTANCE not in frame:
-        raise ValueError(f"it has no column {INSTANCE}")
-    frame.index = pd.Index(frame[INSTANCE].astype(str), name=INSTANCE, dtype=object)
-    values, about = (
-        frame[[c for c in frame if c.startswith(kind)]].rename(
-            columns=lambda c: c.partition(":")[2]
-        )
-        for kind in ("value:", "about:")
-    )
-    values = values.astype(float)
-    if (np.abs(values.to_numpy()) > LARGEST).any() or not {"link", "asked"} <= set(about):
-        raise ValueError(
-            "it holds a number that is infinite or too large, or does not say what was asked"
-        )
-    counted = meta.get("counted")
-    return Answers(
-        values,
-        about,
-        str(meta.get("digest", "")),
-        counted if type(counted) is int else None,
-        passing=tuple(m for m in values if m in meta["passing"]),
-        notes=tuple(map(str, meta["notes"])),
-        words=tuple(map(str, meta["words"])),
-    )

@@ -24,7 +24,6 @@ import mlflow
 import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run, ViewType
-from mlflow.exceptions import MlflowException
 
 from mlflow_mleval.analysis.gate_tests import ledger_level
 from mlflow_mleval.errors import StoreError
@@ -79,8 +78,7 @@ class Register:
 
     def entries(self, key: str) -> dict[int, str]:
         """The entries under a key by their numbers, in their order."""
-        with store.store_errors("read"):
-            params = self.client.get_run(self.run_id).data.params
+        params = self.client.get_run(self.run_id).data.params
         found = ((re.fullmatch(rf"{key}/([1-9]\d{{0,8}})", name), v) for name, v in params.items())
         return dict(sorted((int(match[1]), value) for match, value in found if match))
 
@@ -93,7 +91,7 @@ class Register:
         ):
             try:
                 self.client.log_param(self.run_id, name, text)
-            except MlflowException:
+            except StoreError:
                 if name not in self.client.get_run(self.run_id).data.params:
                     raise
             return self.client.get_run(self.run_id).data.params[name] == text
@@ -123,7 +121,7 @@ def _new_register(client: MlflowClient, name: str) -> list[Run]:
             return runs
         try:
             experiment_id = client.create_experiment(name)
-        except MlflowException:
+        except StoreError:
             if client.get_experiment_by_name(name) is None:
                 raise
             until = time.monotonic() + _MAKING
@@ -200,8 +198,7 @@ class Ledger:
         self._check_numbers(claims)
         if beyond := entries.keys() - claims.keys():
             raise self._changed(f"entry {min(beyond)} has no gate")
-        with store.store_errors("read"):
-            runs = store.search(self.register.client, [self.register.experiment_id])
+        runs = store.search(self.register.client, [self.register.experiment_id])
         by_id = {run.info.run_id: run for run in runs}
         found: list[Gate] = []
         for number in claims:
@@ -225,7 +222,7 @@ class Ledger:
         text = json.dumps({"number": number, "time": now()} | about, sort_keys=True)
         tags = {schema.TAG_KIND: schema.KIND_GATE, schema.TAG_ENTRY: text}
         name = f"gate {number}: {values['decision']}"
-        with quiet(), store.store_errors("write to"):
+        with quiet():
             made = create(client, self.register.experiment_id, name, store.context_tags() | tags)
         run_id = str(made.info.run_id)
         if not self.register.enter("entry", f"{run_id} {_digest(text)}", number):
@@ -297,7 +294,7 @@ def promote(model: str, alias: str, version: str, judged: str) -> str | None:
                 f"{judged} was judged. Gate against what it points to now."
             )
 
-    with quiet(), store.store_errors("write to"):
+    with quiet():
         check()
         register = Register.open(PROMOTIONS)
         key = _digest(f"{model}@{alias}")[:_SHORT]
@@ -333,8 +330,7 @@ def promote(model: str, alias: str, version: str, judged: str) -> str | None:
 
 def looks_of(run_id: str, champion: str) -> dict[str, Any] | None:
     """What a run remembers of looks at a gate against a champion; None of none."""
-    with store.store_errors("read"):
-        tags = store.connect().get_run(run_id).data.tags
+    tags = store.connect().get_run(run_id).data.tags
     if (text := tags.get(key := schema.TAG_LOOKS.format(champion))) is None:
         return None
     with suppress(ValueError):
@@ -348,7 +344,7 @@ def remember_looks(run_id: str, champion: str, looks: Mapping[str, Any]) -> None
     """Let a run remember them."""
     client = store.connect()
     tags = {schema.TAG_LOOKS.format(champion): json.dumps(looks)}
-    with quiet(), store.store_errors("write to"):
+    with quiet():
         log(client, run_id, tags=tags)
 
 

@@ -4,7 +4,6 @@ tables of `mlflow.models.evaluate` and of `mlflow.log_table`.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,13 +33,14 @@ from mlflow_mleval.errors import (
     StoreError,
 )
 from mlflow_mleval.files.harness_logs import SHOWN, flat, shortened
+from mlflow_mleval.files.results import reason
 from mlflow_mleval.selection import Progress, Selection, in_silence
 from mlflow_mleval.sentences import grouped, joined, some
 from mlflow_mleval.store import artifacts, schema, store
 from mlflow_mleval.store.reader import period_doubts, rules_of, with_models
 from mlflow_mleval.store.repeats import placed
 from mlflow_mleval.store.runs_table import RunsTable, read_store, runs_of
-from mlflow_mleval.store.schema import MAX_CELLS, bounded_json, computable
+from mlflow_mleval.store.schema import bounded_json, computable, refuse_cells, sha256_of
 from mlflow_mleval.store.study_artifacts import changed_means
 from mlflow_mleval.study import Units
 
@@ -160,13 +160,9 @@ def _plain_inputs(inputs: Any) -> dict[str, str]:
     for key, value in inputs.items() if isinstance(inputs, dict) else ():
         if isinstance(value, str | int | float | bool):
             text = str(value)
-            cut = f"{text[:SHOWN]}…{_hashed(text)[:8]}"
+            cut = f"{text[:SHOWN]}…{sha256_of(text)[:8]}"
             found[key] = text if len(text) <= SHOWN else cut
     return found
-
-
-def _hashed(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def traces_of(
@@ -258,7 +254,7 @@ def asked_of(run: Run) -> Callable[[Any], Any]:
 def question_key(trace: Trace, inputs: Any, instance_by: str | None) -> str:
     """Which question a trace answers."""
     if instance_by is None:
-        return _hashed(_json_text(inputs))[:16]
+        return sha256_of(_json_text(inputs))[:16]
     own = inputs.get(instance_by) if isinstance(inputs, dict) else None
     own = trace.info.tags.get(instance_by) if own is None else own
     if own is None:
@@ -382,11 +378,8 @@ def read_frame(path: Path) -> pd.DataFrame:
         if len(set(columns)) < len(columns) or any(len(row) != len(columns) for row in data):
             raise ValueError("its rows and columns do not fit")
     except Exception as error:
-        raise ValueError(
-            f"it is no table in split orientation ({' '.join(str(error).split())[:100]})"
-        ) from error
-    if len(columns) * len(data) > MAX_CELLS:
-        raise ValueError(f"it has {len(data):,} rows, more than {MAX_CELLS // len(columns):,}")
+        raise ValueError(f"it is no table in split orientation ({reason(error)})") from error
+    refuse_cells(len(data), len(columns))
     return pd.DataFrame(data, columns=columns, dtype=object)
 
 
@@ -432,7 +425,7 @@ def keys_of(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     return [
         str(row[0])
         if len(row) == 1 and len(str(row[0])) <= _SHORT
-        else _hashed("\0".join(map(_json_text, row)))[:16]
+        else sha256_of("\0".join(map(_json_text, row)))[:16]
         for row in rows
     ]
 
@@ -450,8 +443,12 @@ def _answers_of_table(
         question_shown(row[0] if len(keys) == 1 else dict(zip(keys, row, strict=True)))
         for row in rows
     ]
-    values, passing = {}, []
+    values, passing, scored = {}, [], []
+    metrics = run.data.metrics.keys()
     for measure, column in columns.items():
+        # MLflow calls the column of a scorer a score, or the run has its mean
+        if column.endswith(_SCORE) or metrics & {measure, f"{measure}/mean", f"{measure}/v1/mean"}:
+            scored.append(measure)
         found = [
             (np.nan, True) if v is None else number_assessed(v, grades.get(measure))
             for v in frame[column]
@@ -472,19 +469,9 @@ def _answers_of_table(
         about.assign(link="", asked=asked),
         digest(run),
         counted(run),
-        dict.fromkeys(_scored(run, columns), ""),
+        dict.fromkeys(scored, ""),
         passing=tuple(passing),
     )
-
-
-def _scored(run: Run, columns: Mapping[str, str]) -> list[str]:
-    """Measures of scorers: MLflow calls their column a score, or the run has their mean."""
-    metrics = run.data.metrics.keys()
-    return [
-        measure
-        for measure, column in columns.items()
-        if column.endswith(_SCORE) or metrics & {measure, f"{measure}/mean", f"{measure}/v1/mean"}
-    ]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -809,15 +796,22 @@ def read_raw_answers(
     instance_by: str | None = None,
 ) -> RawAnswers:
     """What a run put out and what was expected, from its traces or a table."""
+    rows: list[tuple[Any, Any, Any]] = []
     if table is None and is_evaluated(run):
-        rows = _from_traces(client, run, predicted, expected, instance_by)
+        for trace, question, (_, outputs) in traces_of(client, run, (INPUTS, OUTPUTS), instance_by):
+            wanted = {
+                said.name: said.expectation.value
+                for said in trace.info.assessments or ()
+                if said.valid is not False and said.expectation and belongs(said, run)
+            }
+            recorded = {OUTPUTS: outputs, EXPECTATIONS: wanted}
+            parts = _recorded_part(recorded, predicted), _recorded_part(recorded, expected)
+            rows.append(((question, trace.info.request_time), *parts))
     else:
-        needed = [predicted, expected, *([instance_by] if instance_by else [])]
-        frame = _frame_of(client, run, table or EVALUATED, needed)
-        keys: Sequence[Any] = range(len(frame))
-        if instance_by is not None:
-            keys = keys_of(frame, [instance_by])
-        rows = [*zip(keys, frame[predicted], frame[expected], strict=True)]
+        by = [instance_by] if instance_by else []
+        frame = _frame_of(client, run, table or EVALUATED, [predicted, expected, *by])
+        keys: Sequence[Any] = keys_of(frame, by) if by else range(len(frame))
+        rows += zip(keys, frame[predicted], frame[expected], strict=True)
     if not rows:
         raise ValueError("it holds no answers")
     n = counted(run)
@@ -827,22 +821,8 @@ def read_raw_answers(
             "What is left may differ from what is lost. Evaluate again."
         )
     rows.sort(key=lambda row: row[0])
-    _, outputs, wanted = zip(*rows, strict=True)
-    return RawAnswers([*outputs], [*wanted], n)
-
-
-def _from_traces(
-    client: MlflowClient, run: Run, predicted: str, expected: str, instance_by: str | None
-) -> list[tuple[Any, Any, Any]]:
-    rows = []
-    for trace, question, (_, outputs) in traces_of(client, run, (INPUTS, OUTPUTS), instance_by):
-        said = (a for a in trace.info.assessments or () if a.valid is not False)
-        wanted = {a.name: a.expectation.value for a in said if a.expectation and belongs(a, run)}
-        recorded = {OUTPUTS: outputs, EXPECTATIONS: wanted}
-        key = question, trace.info.request_time
-        parts = _recorded_part(recorded, predicted), _recorded_part(recorded, expected)
-        rows.append((key, *parts))
-    return rows
+    _, given, due = zip(*rows, strict=True)
+    return RawAnswers([*given], [*due], n)
 
 
 def _recorded_part(recorded: Mapping[str, Any], path: str) -> Any:

@@ -4,7 +4,6 @@ imports and reports use it. It also takes out of runs what the package put into 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -17,7 +16,6 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from http import HTTPStatus
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -27,7 +25,6 @@ from uuid import uuid4
 import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
-from mlflow.exceptions import MlflowException
 from mlflow.utils.credentials import get_default_host_creds
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_RUN_NOTE
 from mlflow.utils.rest_utils import http_request
@@ -90,6 +87,7 @@ class Payload:
         autologging made has them all.
     note: The description of the run's page, where it has none.
     model_id: The LoggedModel that the metrics are of. Default: the one that the run made or took.
+    status: Whether the method finished: complete, or dnf.
     claim: What tells this result from an equal one; it stays the same however often the result is
         sent.
     """
@@ -106,7 +104,13 @@ class Payload:
     params: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
     model_id: str | None = None
+    status: str = schema.COMPLETE
     claim: str = field(default_factory=lambda: uuid4().hex, compare=False)
+
+    @property
+    def run_status(self) -> str:
+        """What the run's end says in MLflow."""
+        return "FINISHED" if self.status == schema.COMPLETE else "KILLED"
 
     @cached_property
     def digest(self) -> str:
@@ -114,7 +118,7 @@ class Payload:
         told = self.method, self.dataset, self.means, list(self.folds)
         parts = [*told, self.by_fold, self.curves, self.tags, sorted(self.files)]
         text = json.dumps(parts, sort_keys=True, default=list)
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return schema.sha256_of(text)
 
     def metrics(self, timestamp: int, model_id: str | None = None, **data: Any) -> list[Metric]:
         """The history, and every finite value of the result as a metric of the data.
@@ -172,21 +176,20 @@ def write(
             now = str(int(time.time() * 1000))
             own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: now}
             name = schema.run_name(payload.method, payload.dataset)
-            with store.quick(), store.store_errors("write to"):  # often the first request
+            with store.quick():  # often the first request
                 run = create(client, experiment_id, name, store.context_tags() | own)
             ends = True
         else:
             run = run or existing(run_id)
             ends = run.data.tags.get(schema.TAG_OWN_RUN) == "true"
             if not _mark(client, run, payload):
-                if ends and run.info.status != "FINISHED":
-                    with store.store_errors("write to"):
-                        end(client, run_id, "FINISHED")
+                if ends and run.info.status != payload.run_status:
+                    end(client, run_id, payload.run_status)
                 return run_id
         run_id = run.info.run_id
         try:
             with store.store_errors("write to"):
-                _send_all(client, run, payload, ends)
+                put(client, run, payload, int(run.data.tags[schema.TAG_UPDATED]), ends)
         except BaseException as error:
             if _is_there(client, run_id, payload) and isinstance(error, StoreError):
                 return run_id
@@ -224,7 +227,7 @@ def check(*, run_id: str | None = None, experiment_name: str | None = None, **na
 def target(run_id: str | None = None) -> str | None:
     """The run to write to: the given one or that of a model, the active one, or MLFLOW_RUN_ID's."""
     if run_id:
-        return store.run_of(store.connect(), run_id).run_id if "/" in run_id else run_id
+        return store.run_of(store.connect(), run_id) if "/" in run_id else run_id
     active = mlflow.active_run()
     return (active.info.run_id if active else None) or os.environ.get("MLFLOW_RUN_ID")
 
@@ -234,7 +237,7 @@ def held(run_id: str | None, experiment_name: str | None = None) -> dict[str, st
     client = store.connect(create=True)
     if experiment_name is None:
         run_id = target(run_id)
-    with store.reading():
+    with store.quick():
         if run_id is None:
             client.search_experiments(max_results=1)
             return {}
@@ -244,7 +247,7 @@ def held(run_id: str | None, experiment_name: str | None = None) -> dict[str, st
 def experiment_of(run_id: str, run: Run | None = None) -> str:
     """The name of the run's experiment; of a run that has just been read, too."""
     client = store.connect()
-    with store.reading():
+    with store.quick():
         return client.get_experiment((run or client.get_run(run_id)).info.experiment_id).name
 
 
@@ -273,12 +276,11 @@ def age(run: Run) -> tuple[int, str]:
 
 def withdraw(client: MlflowClient, run_id: str) -> None:
     """Delete a run, unless somebody else has done it."""
-    with store.store_errors("write to"):
-        try:
-            client.delete_run(run_id)
-        except MlflowException:
-            if not is_deleted(client, run_id):
-                raise
+    try:
+        client.delete_run(run_id)
+    except StoreError:
+        if not is_deleted(client, run_id):
+            raise
 
 
 def is_deleted(client: MlflowClient, run_id: str) -> bool:
@@ -319,8 +321,8 @@ def create(
     make = partial(client.create_run, experiment_id, start, written, name)
     try:
         run = make()
-    except MlflowException as error:
-        if claim is None or error.get_http_status_code() != HTTPStatus.SERVICE_UNAVAILABLE:
+    except StoreError as error:
+        if claim is None or error.code != "TEMPORARILY_UNAVAILABLE":
             raise
         there = store.having(client, [experiment_id], schema.TAG_CLAIM, claim)
         run = there[0] if there else make()
@@ -362,6 +364,10 @@ def send(run: Run, files: Mapping[str, Content], jobs: Sequence[Callable[[], Non
 
     All paths are checked before anything is written.
     """
+    if not files:
+        for job in jobs:
+            job()
+        return
     repository = artifacts.repository(run)
     artifacts.check_targets(repository, files)
 
@@ -417,14 +423,14 @@ def together(jobs: Iterable[Callable[[], None]]) -> None:
 def existing(run_id: str) -> Run:
     """A run that `write` may write to, with what it holds."""
     client = store.connect(create=True)
-    with store.reading():
-        try:
+    try:
+        with store.quick():
             run = store.opened(client.get_run(run_id))
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                raise
-            text = f"cannot read the store {store.store_name()}: it has no run {run_id}."
-            raise_alone(RunRefusedError(text))
+    except StoreError as error:
+        if error.code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        text = f"cannot read the store {store.store_name()}: it has no run {run_id}."
+        raise_alone(RunRefusedError(text))
     store.check_active(run.info, f"run {run_id}", RunRefusedError)
     if newer := schema.newer_schema(run.data.tags):
         raise RunRefusedError(f"run {run_id} has {newer}")
@@ -461,15 +467,15 @@ def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
     identity = payload.identity() | {schema.TAG_UPDATED: str(timestamp)}
     if same and schema.TAG_CLAIM in tags:  # of another attempt, which may be brought in later
         del identity[schema.TAG_CLAIM]
-    with store.store_errors("write to"):
-        log(client, run_id, tags=(written := packed(identity, tags)))
+    log(client, run_id, tags=(written := packed(identity, tags)))
     tags |= identity | written
     return True
 
 
-def _send_all(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> None:
-    """Files and frame in threads, while the next files are made; then the records."""
-
+def put(client: MlflowClient, run: Run, payload: Payload, timestamp: int, ends: bool) -> None:
+    """Write what a payload holds to its run, and end that if need be: files and frame in threads,
+    while the next files are made; then the records.
+    """
     run_id, digest = run.info.run_id, payload.tags.get(schema.TAG_DATASET_DIGEST, "")
     # MLflow's own page of inputs has room for the start of our digests.
     name, start = payload.dataset[:_MAX_INPUT_NAME], digest[:_MAX_INPUT_DIGEST]
@@ -482,15 +488,15 @@ def _send_all(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> N
                 run_id, [DatasetInput(data, [InputTag(MLFLOW_DATASET_CONTEXT, "eval")])]
             )
         if ends:
-            end(client, run_id, "FINISHED")
+            end(client, run_id, payload.run_status)
 
     send(run, payload.files, [frame])
     # MLflow writes tags last, and the last of them makes all of it count.
     linked = {"model_id": payload.model_id or store.model_of(run)}
     linked |= {"dataset_name": name, "dataset_digest": start} if digest else {}
-    metrics = payload.metrics(int(run.data.tags[schema.TAG_UPDATED]), **linked)
+    metrics = payload.metrics(timestamp, **linked)
     tags = {key: value for key, value in payload.tags.items() if key not in payload.identity()}
-    if len(payload.folds):
+    if len(payload.folds) and schema.TAG_FOLDS not in tags:
         tags[schema.TAG_FOLDS] = schema.encode_folds(
             payload.folds, payload.by_fold, schema.ARTIFACT_FOLDS
         )
@@ -498,7 +504,10 @@ def _send_all(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> N
         tags[MLFLOW_RUN_NOTE] = with_link(payload.note, run.info.experiment_id)
     logged = payload.params if _ESTIMATOR in run.data.tags else run.data.params
     params = {key: value[:MAX_PARAM] for key, value in payload.params.items() if key not in logged}
-    status = {schema.TAG_STATUS: schema.COMPLETE}
+    if len(metrics) > BATCH and holds_result(run.data.tags):
+        # more than one request: the status, which makes it count, goes with the last
+        log(client, run_id, tags={schema.TAG_STATUS: schema.INCOMPLETE})
+    status = {schema.TAG_STATUS: payload.status}
     log(client, run_id, metrics, packed(tags, run.data.tags) | status, params)
 
 
@@ -542,7 +551,7 @@ def about_report(comparison: Comparison, asked: Mapping[str, object]) -> dict[st
     return {
         "experiment_id": str(study.runs["experiment_id"].mode()[0]),
         "run_name": f"report: {len(study.methods)} methods, {len(study.datasets)} datasets",
-        "tags": {schema.TAG_REPORT: hashlib.sha256(text.encode()).hexdigest()},
+        "tags": {schema.TAG_REPORT: schema.sha256_of(text)},
         "params": params,
     }
 
@@ -616,8 +625,7 @@ def address(run_id: str) -> str | None:
     server = store.server_address()
     if server is None:
         return None
-    with store.store_errors("read"):
-        experiment_id = store.connect().get_run(run_id).info.experiment_id
+    experiment_id = store.connect().get_run(run_id).info.experiment_id
     return f"{server}/#{schema.PLACE_OF_REPORT.format(experiment_id, run_id)}"
 
 
@@ -681,26 +689,22 @@ def forget(selection: Selection, really: bool) -> str:
         run_id, tags = run.info.run_id, run.data.tags
         if not any(key.startswith(schema.TAG_PREFIX) for key in tags):
             continue
-        with store.store_errors("write"):
-            if (
-                tags.get(schema.TAG_OWN_RUN) == "true"
-                or tags.get(schema.TAG_KIND) in schema.RECORDS
-            ):
-                told["own"] += 1
-                if really:
-                    client.delete_run(run_id)
-                continue
-            written = client.get_run(run_id).data.tags  # several stand in one
-            keys = [key for key in written if key.startswith(schema.TAG_PREFIX)]
-            files = _own_files(client, run_id)
-            told.update(runs=1, tags=len(keys), files=len(files))
+        if tags.get(schema.TAG_OWN_RUN) == "true" or tags.get(schema.TAG_KIND) in schema.RECORDS:
+            told["own"] += 1
             if really:
-                artifacts.remove(run, files)
-                if _own_files(client, run_id):
-                    kept.append(run_id)
-                    continue
-                for key in keys:
-                    client.delete_tag(run_id, key)
+                client.delete_run(run_id)
+            continue
+        written = client.get_run(run_id).data.tags  # several stand in one
+        keys = [key for key in written if key.startswith(schema.TAG_PREFIX)]
+        files = _own_files(client, run_id)
+        told.update(runs=1, tags=len(keys), files=len(files))
+        if really:
+            artifacts.remove(run, files)
+            if _own_files(client, run_id):
+                kept.append(run_id)
+                continue
+            for key in keys:
+                client.delete_tag(run_id, key)
     if kept:
         raise StoreError(f"the store deletes no artifacts: those of {some(kept)} stay.")
     tags_and_files = f"{count(told['tags'], 'tag')}, {count(told['files'], 'artifact')}"

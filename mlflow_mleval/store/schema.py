@@ -168,6 +168,15 @@ _ELSEWHERE = (FOLD_PREFIX, ARTIFACT_FOLDS)
 SLACK = 1e-9
 
 
+def sha256_of(text: str) -> str:
+    """The digest of a text, in hexadecimal digits.
+
+    >>> sha256_of("f1")[:8]
+    '3f524cdc'
+    """
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def metric_key(measure: str) -> str:
     """Key of the metric that carries a measure.
 
@@ -306,7 +315,7 @@ def encode_folds(
             rounded[m] = [v if not (v and digits) else float(f"{v:.{digits}g}") for v in exact]
         content = head | {"folds": [int(f) for f in folds], "values": rounded}
         text = _text(content | ({"digits": digits} | whole if whole else {}))
-        whole = whole or {"sha256": hashlib.sha256(text.encode()).hexdigest()}
+        whole = whole or {"sha256": sha256_of(text)}
         if len(text) <= MAX_TAG:
             return text
     return _text(head | {"omitted": elsewhere} | whole)
@@ -471,7 +480,7 @@ def decode_profile(text: str, kind: str = "hard") -> ProfileTag:
         if not len(rows) == len(n) == (len(folds) or 1) or len({*folds}) < len(folds) or min(n) < 1:
             raise ValueError("rows, sizes and folds of different number")
         if kind == "soft":
-            _check_errors(rows)
+            check_errors(rows)
         return ProfileTag(n_labels, folds, n, rows, content.get("pooled") is True)
 
 
@@ -479,7 +488,8 @@ def decode_profile(text: str, kind: str = "hard") -> ProfileTag:
 decode_soft_profile = partial(decode_profile, kind="soft")
 
 
-def _check_errors(rows: Sequence[Sequence[float]]) -> None:
+def check_errors(rows: Sequence[Sequence[float]]) -> None:
+    """Raise a ValueError where the errors of a row do not fall, or are none."""
     falling = all(a >= b - SLACK for row in rows for a, b in pairwise(row))
     if not (falling and all(-SLACK <= v <= 1 + SLACK for row in rows for v in row)):
         raise ValueError("its errors are none")
@@ -713,10 +723,15 @@ def bounded_json(text: str, longest: int = MAX_TAG) -> Any:
     depth = max(accumulate(_STEP[char] for char in _NO_BRACKETS.sub("", bare)), default=0)
     if depth > MAX_DEPTH:
         raise ValueError(f"{depth:,} brackets are open within each other, more than {MAX_DEPTH}")
-    numbers: dict[str, Any] = {}
-    if _LARGE.search(bare):
-        numbers = {"parse_int": _whole_number, "parse_float": _finite}
-    return json.loads(text, parse_constant=_finite, **numbers)
+    if not _LARGE.search(bare):
+        return json.loads(text, parse_constant=_finite)
+
+    def whole(number: str) -> int:
+        if (digits := len(number.lstrip("-"))) > MAX_DIGITS:
+            raise ValueError(f"a whole number has {digits:,} digits, more than {MAX_DIGITS}")
+        return int(number)
+
+    return json.loads(text, parse_constant=_finite, parse_int=whole, parse_float=_finite)
 
 
 def computable(value: Any) -> Any:
@@ -771,14 +786,19 @@ def open_parquet(
     schema, rows = file.schema_arrow, file.metadata.num_rows
     if lacking := [name for name in columns if len(schema.get_all_field_indices(name)) != 1]:
         raise ValueError(f"it has no column {some(lacking)}, or more than one")
-    if rows * len(columns) > MAX_CELLS:
-        raise ValueError(f"it has {rows:,} rows, more than {MAX_CELLS // len(columns):,}")
+    refuse_cells(rows, len(columns))
     for name in columns:
         kind = schema.field(name).type
         is_text = pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type)
         if not (is_number(kind) or (name in names and is_text)):
             raise ValueError(f"its column {name} is of type {str(kind)[:40]}")
     return file
+
+
+def refuse_cells(rows: int, columns: int) -> None:
+    """Raise a ValueError for a table with more cells than are read at once."""
+    if rows * columns > MAX_CELLS:
+        raise ValueError(f"it has {rows:,} rows, more than {MAX_CELLS // columns:,}")
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -810,12 +830,6 @@ def decoded(read: Any) -> Any:
         return read()
     except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError, MemoryError) as error:
         raise ValueError(f"it is damaged: {' '.join(str(error).split())[:200]}") from error
-
-
-def _whole_number(text: str) -> int:
-    if (digits := len(text.lstrip("-"))) > MAX_DIGITS:
-        raise ValueError(f"a whole number has {digits:,} digits, more than {MAX_DIGITS}")
-    return int(text)
 
 
 def _finite(text: str) -> float:

@@ -5,7 +5,6 @@ by page, and say how a filter is spelled.
 from __future__ import annotations
 
 import gc
-import hashlib
 import logging
 import os
 import random
@@ -17,8 +16,9 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -49,6 +49,7 @@ from mlflow_mleval.store import budget, schema
 T = TypeVar("T")
 _TRIES = 12
 _WRITES = ("create_", "log_", "set_", "update_", "delete_")
+_READS = {"search_runs": "search"}
 _SECONDS = 0.05, 2.0
 #: How databases say that somebody else has been quicker; nothing of the request has been done then.
 _CONFLICTS = (
@@ -87,8 +88,7 @@ def patiently(act: Callable[[], T]) -> T:
 @contextmanager
 def alone(what: str, seconds: float = 60) -> Iterator[None]:
     """One process of this user and machine at a time for what is named; one that dies frees it."""
-    digest = hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()
-    path = _lock_folder() / f"{digest[:24]}.lock"
+    path = _lock_folder() / f"{schema.sha256_of(what)[:24]}.lock"
     with closing(sqlite3.connect(path, timeout=seconds, isolation_level=None)) as lock:
         try:
             lock.execute("BEGIN EXCLUSIVE")
@@ -136,8 +136,12 @@ def _is_conflict(error: BaseException) -> bool:
 #: Runs that are asked for at a time: more are fewer requests; but of a database, MLflow makes an
 #: object of each metric in this process.
 PAGE, _DATABASE_PAGE = 1_000, 400
-#: How MLflow fails on a page with a run whose start time another program has taken away.
+#: MLflow's code of a filter that it does not accept, and of other arguments.
+_INVALID = "INVALID_PARAMETER_VALUE"
+#: How MLflow fails on a page with a run whose start time another program has taken away, and how
+#: those are left out.
 _TIMELESS = "start_time cannot be None"
+_TIMED = "attributes.start_time != -1"
 #: Of what is listed in pages, more than any store is known to hold.
 MOST = 5_000_000
 #: How often several pages are read at most, until no run is deleted meanwhile.
@@ -201,7 +205,7 @@ def server_address() -> str | None:
 
 class _Client(MlflowClient):
     """A client that asks as long as somebody waits, of a store elsewhere as long as `budget` says,
-    and writes again what a conflict has undone.
+    and writes again what a conflict has undone; what fails is a StoreError.
     """
 
     def __getattribute__(self, name: str) -> Any:
@@ -214,7 +218,9 @@ class _Client(MlflowClient):
             act = partial(method, *args, **parts)
             if is_elsewhere(self.tracking_uri):
                 act = partial(budget.within, name, act)
-            answer = patiently(act) if name.startswith(_WRITES) else act()
+            writes = name.startswith(_WRITES)
+            with store_errors("write to" if writes else _READS.get(name, "read")):
+                answer = patiently(act) if writes else act()
             budget.mark()
             return answer
 
@@ -276,7 +282,7 @@ def find_experiments(
         ("", names, client.get_experiment_by_name),
     ):
         for name in wanted:
-            with reading():
+            with quick():
                 experiment = _or_none(lookup, str(name))
                 if experiment is None and not label and re.fullmatch(r"\d{1,20}", str(name)):
                     experiment = _or_none(client.get_experiment, str(name))
@@ -310,17 +316,16 @@ def asked(ids: Sequence[str] | None, names: Sequence[str] | None) -> tuple[list[
 
 def ensure_experiment(client: MlflowClient, name: str) -> str:
     """Id of the experiment of that name, made if there is none."""
-    with reading():
+    with quick():
         experiment = client.get_experiment_by_name(name)
     if experiment is None:
-        with store_errors("write to"):
-            try:
-                return client.create_experiment(name)
-            except MlflowException as error:  # unless another process has been quicker
-                found = client.get_experiment_by_name(name)
-                if error.error_code != "RESOURCE_ALREADY_EXISTS" or found is None:
-                    raise
-                return found.experiment_id
+        try:
+            return client.create_experiment(name)
+        except StoreError as error:  # unless another process has been quicker
+            found = client.get_experiment_by_name(name)
+            if error.code != "RESOURCE_ALREADY_EXISTS" or found is None:
+                raise
+            return found.experiment_id
     check_active(experiment, f"the experiment {name!r}", StoreError)
     return experiment.experiment_id
 
@@ -348,30 +353,6 @@ def search(
     page, with a total of 0 in the first pass.
     """
     told = [] if doubts is None else doubts
-    read = partial(_all_pages, client, experiment_ids, told, progress, made)
-    try:
-        return read(filter_string)
-    except StoreError as error:
-        if _TIMELESS not in str(error):
-            raise
-        told.append("Runs without a start time are left out, for MLflow cannot read them.")
-        return read(filter_of(filter_string, "attributes.start_time != -1"))
-
-
-def filter_of(*conditions: str) -> str:
-    """The filter that takes what all of these take, as far as they say anything."""
-    return " and ".join(condition for condition in conditions if condition.strip())
-
-
-def _all_pages(
-    client: MlflowClient,
-    experiment_ids: Sequence[str],
-    doubts: list[str],
-    progress: Progress,
-    made: Callable[[Iterable[Run]], Any],
-    filter_string: str,
-) -> Any:
-    """What is made of the runs of all pages, read again where some were deleted meanwhile."""
     n, n_pages, last = 0, 0, ""
 
     def each(total: int) -> Iterator[Run]:
@@ -384,23 +365,34 @@ def _all_pages(
             progress(n, total)
 
     found = None
-    for _ in range(_PASSES):
-        found = None  # that of the pass before is let go first: both are too much memory
-        found = made(each(n))
-        if n_pages == 1:
-            return found
-        with store_errors("search", filter_string):
+    try:
+        for _ in range(_PASSES):
+            found = None  # that of the pass before is let go first: both are too much memory
+            found = made(each(n))
+            if n_pages == 1:
+                return found
+            place = SearchUtils.create_page_token(n - 1)
             try:  # a run without a start time, which no later page shows, is an error here
-                place = SearchUtils.create_page_token(n - 1)
-                page = _page_of_runs(client, experiment_ids, filter_string, 1, place)
-            except MlflowException as error:
-                if error.error_code == "INVALID_PARAMETER_VALUE":  # tokens of another kind
+                page = _page_of_runs(client, experiment_ids, filter_string, 1, token=place)
+            except StoreError as error:
+                if error.code == _INVALID:  # tokens of another kind
                     return found
                 raise
-        if [run.info.run_id for run in page] == [last]:
-            return found
-    doubts.append("Runs came and went while they were read: some may be missing. Read again.")
+            if [run.info.run_id for run in page] == [last]:
+                return found
+    except StoreError as error:
+        if _TIMELESS not in str(error) or filter_string.endswith(_TIMED):
+            raise
+        told.append("Runs without a start time are left out, for MLflow cannot read them.")
+        timed = filter_of(filter_string, _TIMED)
+        return search(client, experiment_ids, timed, told, progress, made)
+    told.append("Runs came and went while they were read: some may be missing. Read again.")
     return found
+
+
+def filter_of(*conditions: str) -> str:
+    """The filter that takes what all of these take, as far as they say anything."""
+    return " and ".join(condition for condition in conditions if condition.strip())
 
 
 def having(
@@ -475,10 +467,7 @@ def pages(
     usual = _DATABASE_PAGE if _is_database(mlflow.get_tracking_uri()) else PAGE
     size = usual
     while True:
-        later = "" if since is None else f"attributes.start_time >= {since}"
-        text = filter_of(filter_string, later)
-        with store_errors("search", filter_string):
-            page = _page_of_runs(client, experiment_ids, text, size)
+        page = _page_of_runs(client, experiment_ids, filter_string, size, since)
         new = [run for run in page if run.info.run_id not in seen]
         seen.update(run.info.run_id for run in new)
         is_last = not page.token
@@ -497,21 +486,29 @@ def _page_of_runs(
     experiment_ids: Sequence[str],
     filter_string: str,
     size: int,
+    since: int | None = None,
     token: str | None = None,
 ) -> Any:
     """A page of runs in their order, which MLflow makes complete with the run id; without Python's
     search for cycles, which takes longer than the page, for it goes through all that was imported.
     """
+    later = "" if since is None else f"attributes.start_time >= {since}"
     enabled = gc.isenabled()
     gc.disable()
     try:
         return client.search_runs(
             list(experiment_ids),
-            filter_string,
+            filter_of(filter_string, later),
             max_results=size,
             order_by=["attributes.start_time ASC"],
             page_token=token,
         )
+    except StoreError as error:
+        if filter_string and error.code == _INVALID:
+            why = error.reason.partition(" Valid keys are")[0].rstrip(".")
+            text = redacted(f"MLflow does not accept the filter {filter_string!r}: {why}. ")
+            error.args = (Message(text, advice(filter_string)),)
+        raise
     finally:
         if enabled:
             gc.enable()
@@ -535,9 +532,7 @@ def paged(ask: Callable[..., Any], identity: Callable[[Any], str], what: str) ->
 
 def listed(ask: Callable[..., Any], identity: Callable[[Any], str], what: str) -> Iterator[Any]:
     """All that a search of MLflow's gives, page after page."""
-    with store_errors("read"):
-        for page in paged(ask, identity, what):
-            yield from page
+    return chain.from_iterable(paged(ask, identity, what))
 
 
 def _check_end(seen: Collection[str], what: str, goes_on: bool) -> None:
@@ -560,23 +555,15 @@ _FORMS = "models:/NAME/VERSION, models:/NAME@ALIAS or models:/ID"
 _NAMED = re.compile("models:/([^/]*?[^/@])(?:/([^/]+)|@([^/@]+))?")
 
 
-@dataclass(frozen=True)
-class ModelRun:
-    """A run, and the id of the LoggedModel by which it was named; None where that is unknown."""
-
-    run_id: str
-    model_id: str | None = None
-
-
-def run_of(client: MlflowClient, name: str) -> ModelRun:
-    """The run with this id; or the one that made ``models:/NAME/VERSION``,
-    ``models:/NAME@ALIAS`` or ``models:/ID``.
+def run_of(client: MlflowClient, name: str) -> str:
+    """The id of the run that made ``models:/NAME/VERSION``, ``models:/NAME@ALIAS`` or
+    ``models:/ID``; what names no model is the id of a run.
 
     >>> run_of(MlflowClient(), "models:/tagger@champion")  # doctest: +SKIP
-    ModelRun(run_id='1f0c…', model_id='m-8a77…')
+    '1f0c…'
     """
     if not is_model(name):
-        return ModelRun(name)
+        return name
     version = _version(client, name)
     if version is not None:
         run_id, model_id = version.run_id, id_of_version(version)
@@ -589,18 +576,18 @@ def run_of(client: MlflowClient, name: str) -> ModelRun:
             run_id = client.get_logged_model(model_id).source_run_id
     if not run_id:
         raise NoRunsError(f"no run is known to have made {name}{known}. Name the run itself.")
-    return ModelRun(run_id, model_id)
+    return run_id
 
 
 @contextmanager
 def _known_model(client: MlflowClient, model: str) -> Iterator[None]:
     """Say what there is where the store has no such model."""
-    with reading():
+    with quick():
         try:
             yield
             return
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+        except StoreError as error:
+            if error.code != "RESOURCE_DOES_NOT_EXIST":
                 raise
             registered = [each.name for each in client.search_registered_models(max_results=1_000)]
     listed = some(map(repr, registered)) or "none"
@@ -626,7 +613,7 @@ def version_of(client: MlflowClient, name: str) -> ModelVersion | None:
     """The version that is named, or the only one that this run made; None where there is none."""
     if is_model(name):
         return _version(client, name)
-    with reading():
+    with quick():
         made = client.search_model_versions(f"run_id = '{name}'")
     return made[0] if len(made) == 1 else None
 
@@ -635,8 +622,7 @@ def with_runs_of_models(client: MlflowClient, selection: Selection) -> Selection
     """The selection with runs in the place of the models that were named for them."""
     if not any(map(is_model, selection.run_ids)):
         return selection
-    ids = [run_of(client, name).run_id for name in selection.run_ids]
-    return replace(selection, run_ids=tuple(ids))
+    return replace(selection, run_ids=tuple(run_of(client, name) for name in selection.run_ids))
 
 
 def _version(client: MlflowClient, name: str) -> ModelVersion | None:
@@ -703,9 +689,9 @@ def context_tags() -> dict[str, str]:
 
 
 @contextmanager
-def store_errors(doing: str, filter_string: str = "") -> Iterator[None]:
+def store_errors(doing: str) -> Iterator[None]:
     """Turn whatever MLflow, a database or the network raises into one clear StoreError without
-    credentials.
+    credentials, as the clients of `connect` do by themselves.
 
     The error stands alone, for what led to it often holds the URI. What is not foreseen passes,
     unless it would tell a secret.
@@ -717,44 +703,40 @@ def store_errors(doing: str, filter_string: str = "") -> Iterator[None]:
     except Exception as error:
         if not _is_foreseen(error) and not secrets.tells_a_secret(error, mlflow.get_tracking_uri()):
             raise
-        text = _first_sentence(error)
-        if filter_string and getattr(error, "error_code", "") == "INVALID_PARAMETER_VALUE":
-            reason = text.partition(" Valid keys are")[0].rstrip(".")
-            text = f"MLflow does not accept the filter {filter_string!r}: {reason}. "
-            message = Message(text, advice(filter_string))
-        else:
-            text = f"cannot {doing} the store {store_name()}: {text}"
-            if isinstance(error, ImportError):
-                import sqlalchemy
+        text = f"cannot {doing} the store {store_name()}: {_first_sentence(error)}"
+        code = getattr(error, "error_code", "")
+        if isinstance(error, ImportError):
+            import sqlalchemy
 
-                version = f"SQLAlchemy's version is {sqlalchemy.__version__}"
-                text += f" Install {error.name}, which that store takes ({version})."
-            elif _connection_error(error) is not None:
-                text += " Is the server running, and is MLFLOW_TRACKING_URI right?"
-            elif not isinstance(error, MlflowException):
-                text += " Is MLFLOW_TRACKING_URI right?"
-            elif error.error_code == "UNAUTHENTICATED":
-                text += _LOGIN
-            message = Message(text)
-        parts = (redacted(part) if isinstance(part, str) else part for part in message.parts)
-        raise_alone(StoreError(Message(*parts)))
+            version = f"SQLAlchemy's version is {sqlalchemy.__version__}"
+            text += f" Install {error.name}, which that store takes ({version})."
+        elif _connection_error(error) is not None:
+            text += " Is the server running, and is MLFLOW_TRACKING_URI right?"
+        elif not isinstance(error, MlflowException):
+            text += " Is MLFLOW_TRACKING_URI right?"
+        elif code == "UNAUTHENTICATED":
+            text += _LOGIN
+        failed = StoreError(redacted(text))
+        failed.code, failed.reason = code, reason(error)
+        raise_alone(failed)
 
 
 def of_one_run(read: Callable[[], T]) -> T | str:
     """What reading one run yields, or why it cannot be read: anybody may write into it."""
     try:
         return read()
-    except StoreError:
-        raise
     except Exception as error:
-        if _is_foreseen(error):
-            with store_errors("read"):
-                connect().search_experiments(max_results=1)
+        if isinstance(error, StoreError) and not error.reason:
+            raise
+        if isinstance(error, StoreError) or _is_foreseen(error):
+            connect().search_experiments(max_results=1)
         return reason(error)
 
 
 def reason(error: Exception) -> str:
     """Why something cannot be read, for after a colon: a line without credentials and full stop."""
+    if isinstance(error, StoreError) and error.reason:
+        return error.reason
     text = _first_sentence(error).rstrip(".")
     if isinstance(error, ValueError | MlflowException):
         return text
@@ -810,8 +792,8 @@ def _sqlite_file(uri: str) -> str | None:
 def _or_none(lookup, name: str) -> Experiment | None:
     try:
         return lookup(name)
-    except MlflowException as error:
-        if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+    except StoreError as error:
+        if error.code in ("RESOURCE_DOES_NOT_EXIST", _INVALID):
             return None
         raise
 

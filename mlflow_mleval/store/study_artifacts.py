@@ -547,26 +547,24 @@ def _profile(
         return f"{tag} (run {run_id})"
     if not tag.omitted:
         return tag, errors_of(tag, kind)
-    path, read = schema.ARTIFACT_PROFILE, partial(_errors, kind=kind, n_labels=tag.n_labels)
-    row = artifacts.artifact(client(), run_id, path, read)
+    most = min(tag.n_labels, schema.MOST_ERRORS)
+
+    def errors(path: Path) -> np.ndarray:
+        """The mean i-th largest errors of all instances, one row."""
+        table = read_table(path, ["parameter", "loss"], ["family", "kind"])
+        own = table[(table["family"] == schema.ERRORS) & (table["kind"] == kind)]
+        at = own["parameter"].to_numpy(float)
+        if not len(own):
+            raise ValueError("it holds none of this kind")
+        if not ((at % 1 == 0) & (at >= 1) & (at <= most)).all() or len(set(at)) < len(at):
+            raise ValueError("its parameters are none, or more than are read")
+        row = np.zeros((1, int(at.max())))
+        row[0, at.astype(int) - 1] = own["loss"]
+        schema.check_errors(row.tolist())
+        return row
+
+    row = artifacts.artifact(client(), run_id, schema.ARTIFACT_PROFILE, errors)
     if isinstance(row, np.ndarray):
         return tag, row
-    return f"its run has no {path} that holds it ({f'{row}; ' if row else ''}run {run_id})"
-
-
-def _errors(path: Path, kind: str, n_labels: int) -> np.ndarray:
-    """The mean i-th largest errors of all instances, one row."""
-    table = read_table(path, ["parameter", "loss"], ["family", "kind"])
-    own = table[(table["family"] == schema.ERRORS) & (table["kind"] == kind)]
-    at, loss = own["parameter"].to_numpy(float), own["loss"].to_numpy(float)
-    if not len(own):
-        raise ValueError("it holds none of this kind")
-    if not ((at % 1 == 0) & (at >= 1) & (at <= min(n_labels, schema.MOST_ERRORS))).all() or len(
-        set(at)
-    ) < len(at):
-        raise ValueError("its parameters are none, or more than are read")
-    row = np.zeros((1, int(at.max())))
-    row[0, at.astype(int) - 1] = loss
-    if not ((loss >= 0) & (loss <= 1 + schema.SLACK)).all() or (np.diff(row) > schema.SLACK).any():
-        raise ValueError("its errors are none")
-    return row
+    why = f"{row}; " if row else ""
+    return f"its run has no {schema.ARTIFACT_PROFILE} that holds it ({why}run {run_id})"

@@ -141,16 +141,14 @@ def evaluate_answers(
     chosen, names = select(client, Selection(run_ids=ids))
     answers: dict[str, _LabelSets] = {}
     for done, run in enumerate(chosen, 1):
-        with store.store_errors("read"):
-            try:
-                raw = read_raw_answers(client, run, predicted, expected, **where)
-            except ValueError as error:
-                raise ValueError(f"run {run.info.run_id} cannot be evaluated: {error}.") from error
+        try:
+            raw = read_raw_answers(client, run, predicted, expected, **where)
+        except ValueError as error:
+            raise ValueError(f"run {run.info.run_id} cannot be evaluated: {error}.") from error
         answers[run.info.run_id] = _label_sets(raw, run.info.run_id, parse or read_labels)
         progress(done, len(chosen))
     labels = _labels(answers.values(), rest.get("hierarchy"))
-    with store.store_errors("read"):
-        _, measured = logged_models(client, sorted({run.info.experiment_id for run in chosen}))
+    _, measured = logged_models(client, sorted({run.info.experiment_id for run in chosen}))
     evaluated = []
     table = table_of_runs(chosen, names)
     about_runs = table.frame[["run_id", "experiment", "model"]].assign(
@@ -232,8 +230,7 @@ def _log(
         run_id = runs.write(payload, experiment_name=experiment_name)
     for old in before:
         if old.info.run_id != run_id:
-            with store.store_errors("write to"):
-                client.delete_run(old.info.run_id)
+            client.delete_run(old.info.run_id)
     return run_id, "created" if not before else "unchanged" if same and whole else "updated"
 
 

@@ -8,7 +8,7 @@ from mlflow.entities import LoggedModelOutput
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import CandidatesError, NoRunsError
 from mlflow_mleval.selection import Selection
-from mlflow_mleval.store.store import ModelRun, run_of
+from mlflow_mleval.store.store import run_of
 from mlflow_mleval.store.survey import take_stock
 
 
@@ -110,10 +110,10 @@ def test_a_model_stands_for_the_run_that_made_it(client, registry):
         "models:/tagger@champion": 1,
         f"models:/{models[0]}": 0,
     }.items():
-        assert run_of(client, name) == ModelRun(run_ids[k], models[k])
+        assert run_of(client, name) == run_ids[k]
         study = mleval.load_study(run_ids=[name])
         assert study.runs["run_id"].tolist() == [run_ids[k]]
-    assert run_of(client, run_ids[0]) == ModelRun(run_ids[0], None)
+    assert run_of(client, run_ids[0]) == run_ids[0]
     study, _ = take_stock(Selection(run_ids=["models:/tagger/1"]))
     assert study.runs["run_id"].tolist() == [run_ids[0]]
 

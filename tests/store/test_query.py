@@ -577,7 +577,7 @@ def test_what_was_read_of_more_experiments_is_not_read_again(client):
 
 @pytest.mark.parametrize("wanted", [True, False])
 def test_the_garbage_collector_is_as_the_user_has_it(client, monkeypatch, wanted):
-    during = []
+    during, client = [], store.connect()
 
     def searched(*args, **parts):
         during.append(gc.isenabled())

@@ -68,13 +68,13 @@ def test_importing_a_folder_twice_at_once_brings_each_in_once(client, tmp_path, 
 
 def test_an_interrupted_import_goes_on(client, tmp_path, monkeypatch):
     keep(2, tmp_path / "kept", monkeypatch)
-    fill = runs._send_all
+    fill = runs.put
 
     def broken(*given):
-        monkeypatch.setattr(runs, "_send_all", fill)
+        monkeypatch.setattr(runs, "put", fill)
         raise OSError("gone")
 
-    monkeypatch.setattr(runs, "_send_all", broken)
+    monkeypatch.setattr(runs, "put", broken)
     with pytest.raises(StoreError, match="gone"):
         send_unsent(tmp_path / "kept")
     assert send_unsent(tmp_path / "kept") == Sent(2, 0) and len(whole(client)) == 2
