@@ -172,7 +172,9 @@ def _send(payload: runs.Payload, parts: dict[str, Any], name: str | None) -> boo
                 runs.write(payload, run_id=parts["run_id"])
                 return same and runs.holds_result(tags)
             name = runs.experiment_of(parts["run_id"])
-    name = name or _experiment(parts["experiment"])
+    if name is None and (name := parts["experiment"].get("name")) is None:
+        with store.reading():
+            name = client.get_experiment(parts["experiment"]["id"]).name
     experiment_id = store.ensure_experiment(client, name)
 
     def claimants() -> list[Run]:
@@ -192,14 +194,6 @@ def _send(payload: runs.Payload, parts: dict[str, Any], name: str | None) -> boo
 
 def _whole(claimants: list[Run]) -> list[Run]:
     return [run for run in claimants if runs.holds_result(run.data.tags)]
-
-
-def _experiment(kept: dict[str, str]) -> str:
-    """The name of the experiment to which a kept result was to go."""
-    if "name" in kept:
-        return kept["name"]
-    with store.reading():
-        return store.connect().get_experiment(kept["id"]).name
 
 
 # --------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import pandas as pd
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone, is_regressor
-from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import type_of_target
@@ -249,20 +249,15 @@ def _score_of(estimator: Any, X: Any, n_labels: int, y_pred: Any) -> Any:
     try:
         return as_matrix(getattr(estimator, way)(X), n_labels, classes)
     except ValueError:
-        is_chain = isinstance(estimator, ClassifierChain)
-        if not is_chain or getattr(estimator, "chain_method_", "predict") != "predict":
+        if getattr(estimator, "chain_method_", None) != "predict":
             raise
-    return _chain_score(estimator, X, y_pred)
-
-
-def _chain_score(chain: ClassifierChain, X: Any, y_pred: AnyArray) -> AnyArray:
-    """Scores of a chain of which some link saw one class only, which scikit-learn refuses."""
+    # a chain of which some link saw one class only, which scikit-learn refuses
     stack = partial(sparse.hstack, format="csr") if sparse.issparse(X) else np.hstack
     columns = []
-    for i, link in enumerate(chain.estimators_):
-        seen = stack([X, y_pred[:, chain.order_[:i]]]) if i else X
+    for i, link in enumerate(estimator.estimators_):
+        seen = stack([X, y_pred[:, estimator.order_[:i]]])
         columns.append(_score_of(link, seen, 1, None))
-    return np.hstack(columns)[:, np.argsort(chain.order_)]
+    return np.hstack(columns)[:, np.argsort(estimator.order_)]
 
 
 def _inverted(y_score: Any, y_pred: Any) -> bool:
