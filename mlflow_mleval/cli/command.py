@@ -529,7 +529,12 @@ def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
     try:
         for filename, texts in files:
             if is_stream(filename):
-                _pour(texts, filename)
+                number = _descriptor(filename)
+                if number is not None and sys.stdout is not None:
+                    sys.stdout.flush()  # what was said before goes before
+                place = filename if number is None else os.dup(number)
+                with open(place, "w", encoding="utf-8", newline="") as stream:
+                    stream.writelines(texts)
                 continue
             folder, target = Path(filename).parent, Path(os.path.realpath(filename))
             if not folder.exists():
@@ -584,15 +589,6 @@ def _descriptor(path: str) -> int | None:
             return None
         path = os.path.join(folder, os.readlink(path))
     return None
-
-
-def _pour(texts: Iterable[str], filename: str) -> None:
-    number = _descriptor(filename)
-    if number is not None and sys.stdout is not None:
-        sys.stdout.flush()  # what was said before goes before
-    place = filename if number is None else os.dup(number)
-    with open(place, "w", encoding="utf-8", newline="") as file:
-        file.writelines(texts)
 
 
 def _write_beside(target: Path, part: Path, texts: Iterable[str]) -> None:

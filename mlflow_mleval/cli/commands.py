@@ -230,12 +230,29 @@ def evaluate(file: str | None, runs: tuple[str, ...], output: str | None, **choi
     to = opt.target(output)
     _check_usage(file, runs, choices)
     given = {name: choices[name] for name in _EVALUATION if choices[name] not in (None, ())}
-    document = (
-        _evaluated_runs(runs, choices, given)
-        if file is None
-        else _evaluated_file(file, choices, given)
-    )
-    give(document, to)
+    if file is not None:
+        return give(_evaluated_file(file, choices, given), to)
+    from mlflow_mleval.files.predictions import read_hierarchy
+    from mlflow_mleval.report.content.listings import evaluations_document
+    from mlflow_mleval.training.label_answers import evaluate_answers
+
+    found, true = (part.strip() for part in choices["labels"].partition(",")[::2])
+    if not (found and true):
+        raise click.UsageError(
+            f"--labels: {choices['labels']!r} is not FOUND,TRUE, such as outputs,expectations."
+        )
+    if "hierarchy" in given:
+        given["hierarchy"] = read_hierarchy(given["hierarchy"])
+    names = ("table", "instance_by", "method", "dataset", "experiment_name")
+    where = {name: choices[name] for name in names}
+    with progress("reading answers", unit="runs") as step:
+        made = evaluate_answers(runs, found, true, progress=step, **where, **given)
+    evaluations = []
+    for e in made:
+        about = {"method": e.method, "dataset": e.dataset, "run_id": e.run_id}
+        about |= {"answers_of": e.source, "status": e.status}
+        evaluations.append((e.evaluation, about, e.notes))
+    return give(evaluations_document(evaluations), to)
 
 
 #: How predictions are evaluated, whatever holds them.
@@ -303,32 +320,6 @@ def _evaluated_file(file: str, choices: Choices, given: Choices) -> Document:
             f"not used, because they hold neither truth nor predictions: {', '.join(others)}"
         )
     return evaluation_document(ev, {**about, "run_id": run}, notes)
-
-
-def _evaluated_runs(runs: tuple[str, ...], choices: Choices, given: Choices) -> Document:
-    """Evaluate answers of runs as label sets, log each beside its run, say what came out."""
-    from mlflow_mleval.files.predictions import read_hierarchy
-    from mlflow_mleval.report.content.listings import evaluations_document
-    from mlflow_mleval.training.label_answers import evaluate_answers
-
-    labels = [part.strip() for part in choices["labels"].partition(",")[::2]]
-    if not all(labels):
-        raise click.UsageError(
-            f"--labels: {choices['labels']!r} is not FOUND,TRUE, such as outputs,expectations."
-        )
-    if "hierarchy" in given:
-        given = {**given, "hierarchy": read_hierarchy(given["hierarchy"])}
-    names = ("table", "instance_by", "method", "dataset", "experiment_name")
-    where = {name: choices[name] for name in names}
-    with progress("reading answers", unit="runs") as step:
-        predicted, expected = labels
-        made = evaluate_answers(runs, predicted, expected, progress=step, **where, **given)
-    evaluations = []
-    for e in made:
-        about = {"method": e.method, "dataset": e.dataset, "run_id": e.run_id}
-        about |= {"answers_of": e.source, "status": e.status}
-        evaluations.append((e.evaluation, about, e.notes))
-    return evaluations_document(evaluations)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -359,34 +359,26 @@ def _run(commands: Commands, name: str, given: Given) -> Record:
     document, whole, page = _document(commands, name, given)
     doubts = whole.get("notes", [])
     if name == "survey":
-        held, names, asked = _of_survey(commands, given, whole)
+        held: Record = _survey(whole)
+        names: Sequence[str] = [*held.get("methods", ()), *held["datasets"]]
+        lines = "\n".join(one["command"] for one in whole.get("commands", ()))
+        asked = [_question(tool, taken) for tool, taken in _calls(commands, lines)]
+        listed = held["experiments"]
+        if listed and not (asked or "methods" in held or given.get("experiment_name")):
+            asked = [_question("survey", {"experiment_name": [listed[0]["name"]]})]
     elif name == "gate":
         held, names, asked = _of_gate(given, whole)
     else:
         held, names = {k: whole[k] for k in whole if k not in _KNOWN}, document.brief.names
         asked, doubts = _next(commands, name, given, held, document), document.brief.doubts
     start = str(given.get(_FROM, 1))
-    if not start.isdecimal() or not 0 < int(start) < 1_000_000:
+    if not re.fullmatch("[1-9][0-9]{0,5}", start):
         raise click.UsageError(f"`{_FROM}` must be the number of a doubt, from 1 on.")
     doubts = [in_quotes(plain(text), names) for text in doubts]
     if _FROM in given:
         held, asked = {}, []
     held |= {"doubts": doubts[int(start) - 1 :], "n_doubts": len(doubts)}
     return {"answer": held, **({"page": page} if page else {}), "next": asked}
-
-
-#: What a tool tells, the names in it, and the next questions.
-_Told = tuple[Record, Sequence[str], list[Record]]
-
-
-def _of_survey(commands: Commands, given: Given, whole: Given) -> _Told:
-    held = _survey(whole)
-    lines = "\n".join(one["command"] for one in whole.get("commands", ()))
-    asked = [_question(tool, taken) for tool, taken in _calls(commands, lines)]
-    if held["experiments"] and not (asked or "methods" in held or given.get("experiment_name")):
-        first = held["experiments"][0]["name"]
-        asked = [_question("survey", {"experiment_name": [first]})]
-    return held, [*held.get("methods", ()), *held["datasets"]], asked
 
 
 def _survey(whole: Given) -> Record:
@@ -407,7 +399,8 @@ def _survey(whole: Given) -> Record:
     return held
 
 
-def _of_gate(given: Given, whole: Given) -> _Told:
+def _of_gate(given: Given, whole: Given) -> tuple[Record, Sequence[str], list[Record]]:
+    """What is told of a verdict, the names in it, and the next questions."""
     from mlflow_mleval.measures.registry import MEASURES
 
     held = {key: whole[key] for key in _GATED if key in whole}
