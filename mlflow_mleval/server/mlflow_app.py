@@ -182,12 +182,7 @@ class Page:
             pages.register_error_handler(kind, _failed)
         self.app.register_blueprint(pages)
         self.app.after_request(self._finished)
-        self.app.wsgi_app = self._entered(self.app.wsgi_app)  # type: ignore[method-assign]
-
-    def _entered(self, answer: Callable[..., Any]) -> Callable[..., Any]:
-        """The application; a request of ours is answered where the desk is, and verifies the
-        member's login once.
-        """
+        answer = self.app.wsgi_app
 
         def call(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
             path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
@@ -204,7 +199,8 @@ class Page:
             with members.one_request():
                 return answer(environ, start_response)
 
-        return call
+        # A request of ours is answered where the desk is, and verifies the member's login once.
+        self.app.wsgi_app = call  # type: ignore[method-assign]
 
     def _own(self, path: str) -> bool:
         """Whether an address is one of the page's."""
