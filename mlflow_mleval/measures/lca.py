@@ -368,7 +368,17 @@ class _Instance:
 
     def solve(self) -> tuple[int, int, int, bool]:
         """Sizes of the intersection and of both graphs, and whether the search was exhaustive."""
-        groups = list(self._groups())
+        # classes that share meeting nodes, directly or over others
+        joined: list[tuple[int, list[tuple[int, int]]]] = []
+        for owner, own_tops in self.classes.items():
+            mask, members, apart = reduce(or_, own_tops), [owner], []
+            for other, group in joined:
+                if other & mask:
+                    mask, members = mask | other, group + members
+                else:
+                    apart.append((other, group))
+            joined = [*apart, (mask, members)]
+        groups = [members for _, members in joined]
         # live: nodes that the groups after each may still add
         later = 0
         live = []
@@ -379,7 +389,7 @@ class _Instance:
             tops = reduce(or_, chain.from_iterable(self.classes[owner] for owner in group))
             for top in self._bits(tops):
                 later |= reduce(or_, chain(self.joins[0][top], self.joins[1][top]))
-        n_ways = sum(len(ways) for tops in self.classes.values() for ways in tops.values())
+        n_ways = sum(map(len, chain.from_iterable(tops.values() for tops in self.classes.values())))
         most = max(1, _STEPS // n_ways)
         states = [(0, 0)]
         for group, after in zip(groups, reversed(live), strict=True):
@@ -446,22 +456,6 @@ class _Instance:
             states = nlargest(most, states, key=_merit)
             self.exact = False
         return states
-
-    def _groups(self) -> Iterator[list[tuple[int, int]]]:
-        """Classes that share meeting nodes, directly or over others."""
-        groups: list[tuple[int, list[tuple[int, int]]]] = []
-        for owner, tops in self.classes.items():
-            mask = reduce(or_, tops)
-            members = [owner]
-            apart = []
-            for other, group in groups:
-                if other & mask:
-                    mask = mask | other
-                    members = group + members
-                else:
-                    apart.append((other, group))
-            groups = [*apart, (mask, members)]
-        return (members for _, members in groups)
 
     def _fewest(self, wanted: list[int]) -> list[int]:
         """All smallest sets of nodes that hold a node of each of these sets."""
