@@ -274,7 +274,7 @@ class Sink:
             else:
                 method = self.method or tags.get(schema.TAG_METHOD, method)
                 dataset = self.dataset or tags.get(schema.TAG_DATASET, dataset)
-        payload = replace(payload_of(ev, method, dataset, options), params=params)
+        payload = payload_of(ev, method, dataset, options, params=params)
         delivery.send(what, payload, run_id, experiment, run)
         if delivery.warning:
             self.warn(delivery.warning)

@@ -175,8 +175,8 @@ def cross_validate(
         ev = with_clusters(ev, np.asarray(clusters)[present(ev.instances).index])
     if log:
         options = replace(split_facts(Y, splits), log_instances=log_instances)
-        payload = payload_of(ev, present(method), present(dataset), options)
-        payload = replace(payload, params=params_of(estimator))
+        names = present(method), present(dataset)
+        payload = payload_of(ev, *names, options, params=params_of(estimator))
         delivery = Delivery()
         delivery.send("the evaluation", payload, target, experiment_name)
         if delivery.warning:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
@@ -165,8 +165,8 @@ def evaluate_answers(
             schema.TAG_ANSWERS_OF: source,
             schema.TAG_LABELS: ",".join(filter(None, (predicted, expected, where["table"]))),
         }
-        payload = payload_of(ev, *pair, LogOptions(log_instances=True, tags=about))
-        payload = replace(payload, model_id=model or measured.get(source))
+        logged = LogOptions(log_instances=True, tags=about)
+        payload = payload_of(ev, *pair, logged, model_id=model or measured.get(source))
         run_id, status = _log(client, payload, experiment_name or experiment)
         evaluated.append(EvaluatedAnswers(source, run_id, *pair, ev, status, notes))
     return evaluated

@@ -17,7 +17,7 @@ from mlflow_mleval.measures.one_label import class_matrix
 from mlflow_mleval.measures.owa import hard_measures
 from mlflow_mleval.measures.registry import MEASURES, ONE_LABEL, known_measures
 from mlflow_mleval.store import runs, schema
-from mlflow_mleval.training.delivery import Delivery, deliver
+from mlflow_mleval.training.delivery import deliver
 from mlflow_mleval.validation import binary_matrix, known_keywords, present
 
 if TYPE_CHECKING:  # imported with the first evaluation: autologging need not wait for them
@@ -140,7 +140,7 @@ def log_evaluation(
     key = mlflow.get_tracking_uri(), where
     epochs = _epochs.pop(key, None) or EpochMetrics(where)
     epochs.add(ev, int(step), names)
-    epochs.send(Delivery())
+    epochs.send()
     if epochs.pending:
         _epochs[key] = epochs
     return where
@@ -172,8 +172,12 @@ def _refuse_others(ev: Any) -> None:
         raise TypeError(f"`ev` must be an Evaluation, as of evaluate, got {type(ev).__name__}.")
 
 
-def payload_of(ev: Evaluation, method: str, dataset: str, options: LogOptions) -> runs.Payload:
-    """What `log_evaluation` writes, with its checks, without asking the store."""
+def payload_of(
+    ev: Evaluation, method: str, dataset: str, options: LogOptions, **more: Any
+) -> runs.Payload:
+    """What `log_evaluation` writes, with its checks, without asking the store; with more that a
+    payload holds.
+    """
     from mlflow_mleval.report.content.run import description
     from mlflow_mleval.training.run_content import RunContent
 
@@ -208,6 +212,7 @@ def payload_of(ev: Evaluation, method: str, dataset: str, options: LogOptions) -
         tags=tags,
         files=content.files(report, options.log_instances),
         note=description(report),
+        **more,
     )
 
 

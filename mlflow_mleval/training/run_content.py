@@ -349,7 +349,7 @@ class EpochMetrics:
         finite = {key: float(v) for key, v in values.items() if math.isfinite(v)}
         self.pending += [Metric(key, v, now, step) for key, v in finite.items()]
 
-    def send(self, delivery: Delivery) -> None:
+    def send(self) -> None:
         """Write what is pending, in bounded time; a store that fails is one warning."""
 
         def write() -> None:
@@ -360,7 +360,7 @@ class EpochMetrics:
                     del self.pending[: len(batch)]
 
         if self.pending:
-            step = self.pending[-1].step
+            step, delivery = self.pending[-1].step, Delivery()
             delivery.write(write)
             say(f"epoch {step} was not logged", delivery)
 

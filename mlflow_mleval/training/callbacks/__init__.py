@@ -9,7 +9,6 @@ import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -180,7 +179,7 @@ class EpochLog:
             metrics = present(self._metrics)
             metrics.add(ev, epoch, self.measures)
             if time.monotonic() - self._sent >= _SECONDS:
-                metrics.send(Delivery())
+                metrics.send()
                 self._sent = time.monotonic()
 
     def end(self, predict: Predict, epoch: int | None = None, *, among: int | None = None) -> None:
@@ -197,8 +196,9 @@ class EpochLog:
             self.evaluation = _evaluated(predicted, **self._options)
             tags = {} if epoch is None else {schema.TAG_EPOCH: str(epoch)}
             options = LogOptions(selected_among=among, tags=tags)
-            payload = payload_of(self.evaluation, self.method, self.dataset, options)
-            payload = replace(payload, history=present(self._metrics).pending)
+            history = present(self._metrics).pending
+            names = self.method, self.dataset
+            payload = payload_of(self.evaluation, *names, options, history=history)
             # A store that was away for an epoch may be back, and the result of the whole training
             # is worth a try.
             delivery = Delivery(now=True)
