@@ -604,15 +604,20 @@ def _set_inputs(
     """Label matrices, with all that is asked of them, and the names of the labels."""
     true, score, pred = _label_matrices(y_true, y_score, y_pred)
     n_labels = true.shape[1]
-    if score is not None and score.dtype.kind in "bui" and score.max() <= 1 and score.min() >= 0:
-        text = "`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`."
-        warnings.warn(text, stacklevel=3)
     cut = None if pred is not None else label_threshold(threshold, n_labels)
     if label_names is None:
         own = column_names(y_true)
         label_names = range(n_labels) if own is None else own
     names = unique_names(label_names, "label_names", n_labels, "labels")
-    propensities = _propensities(train_labels, n_labels, asked, score is not None)
+    scored = [f"{m}_at_{k}" for m, k in parsed(asked) if m in SCORED]
+    if train_labels is None and scored and score is not None:
+        raise ValueError(f"`train_labels` must be given for {scored[0]}, of the training data.")
+    propensities = None if train_labels is None else Propensities.of(train_labels)
+    n_columns = n_labels if propensities is None else len(propensities.weights)
+    if n_columns != n_labels:
+        raise ValueError(
+            f"`train_labels` must have the {n_labels} labels of `y_true`, got {n_columns} columns."
+        )
     asked += SETS["at_k"] if n_labels >= MANY_LABELS else ()
     asked += SETS["xmc"] if propensities is not None else ()
     if sparse.issparse(score):
@@ -657,24 +662,10 @@ def _label_matrices(y_true: Any, y_score: Any, y_pred: Any) -> tuple[Any, Any, A
         if matrix is not None:
             same_shape(matrix, name, true)
             same_axes(value, name, y_true, "y_true")
+    if score is not None and score.dtype.kind in "bui" and score.max() <= 1 and score.min() >= 0:
+        text = "`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`."
+        warnings.warn(text, stacklevel=4)
     return true, score, pred
-
-
-def _propensities(
-    train_labels: Any, n_labels: int, asked: Sequence[str], has_scores: bool
-) -> Propensities | None:
-    """The propensities of the labels, which some measures that were asked for need."""
-    if train_labels is None:
-        scored = [f"{m}_at_{k}" for m, k in parsed(asked) if m in SCORED]
-        if scored and has_scores:
-            raise ValueError(f"`train_labels` must be given for {scored[0]}, of the training data.")
-        return None
-    propensities = Propensities.of(train_labels)
-    if (n_columns := len(propensities.weights)) != n_labels:
-        raise ValueError(
-            f"`train_labels` must have the {n_labels} labels of `y_true`, got {n_columns} columns."
-        )
-    return propensities
 
 
 def evaluate_hierarchical(

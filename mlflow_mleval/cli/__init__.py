@@ -58,18 +58,18 @@ _PLAIN = {
 }
 
 
-def _plainer(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeEncodeError)
-    text = error.object[error.start : error.end]
-    return "".join(_PLAIN.get(character, "?") for character in text), error.end
-
-
 class _Program(click.Group):
     def main(self, *args: Any, **options: Any) -> Any:
         """What goes into a file or a pipe is UTF-8, as files are that are named; a terminal that
         lacks a character shows another, and the answer does not end there.
         """
-        codecs.register_error("plainer", _plainer)
+
+        def plainer(error: UnicodeError) -> tuple[str, int]:
+            assert isinstance(error, UnicodeEncodeError)
+            text = error.object[error.start : error.end]
+            return "".join(_PLAIN.get(character, "?") for character in text), error.end
+
+        codecs.register_error("plainer", plainer)
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # closed ones are None
                 if not (stream.isatty() or "PYTHONIOENCODING" in os.environ):

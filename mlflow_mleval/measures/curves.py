@@ -183,12 +183,8 @@ class ScoreCounts(ScoreRows):
         """The same in rows."""
         if self.sample is None:
             return self
-        rows = _of_classes(enumerate(map(self.sample.rows, self._classes)))
+        rows = _of_classes(enumerate(map(self.sample.rows, range(self.n_classes))))
         return ScoreCounts(self.n_classes, (rows,))
-
-    @property
-    def _classes(self) -> range:
-        return range(self.n_classes)
 
     @classmethod
     def of_entries(
@@ -213,7 +209,7 @@ class ScoreCounts(ScoreRows):
 
     def chosen(self, classes: Sequence[int]) -> ScoreCounts:
         """The counts of some classes, in their order."""
-        if list(classes) == list(self._classes):
+        if list(classes) == list(range(self.n_classes)):
             return self
         if self.sample is not None:
             ordered = self.sample.ordered[list(classes)]
@@ -315,7 +311,7 @@ class ScoreCounts(ScoreRows):
     def rises(self) -> _Rows:
         """Of each class and score of a positive: both kinds there, and with at least this score."""
         if self.sample is not None:
-            return _of_classes(enumerate(map(self.sample.rises, self._classes)))
+            return _of_classes(enumerate(map(self.sample.rises, range(self.n_classes))))
         pieces = []
         for first, piece in self.pieces():
             classes, _, pos, neg = piece.whole.parts[0]
