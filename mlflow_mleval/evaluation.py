@@ -609,17 +609,18 @@ def _set_inputs(
         own = column_names(y_true)
         label_names = range(n_labels) if own is None else own
     names = unique_names(label_names, "label_names", n_labels, "labels")
-    scored = [f"{m}_at_{k}" for m, k in parsed(asked) if m in SCORED]
-    if train_labels is None and scored and score is not None:
-        raise ValueError(f"`train_labels` must be given for {scored[0]}, of the training data.")
-    propensities = None if train_labels is None else Propensities.of(train_labels)
-    n_columns = n_labels if propensities is None else len(propensities.weights)
-    if n_columns != n_labels:
-        raise ValueError(
-            f"`train_labels` must have the {n_labels} labels of `y_true`, got {n_columns} columns."
-        )
+    scored, propensities = [f"{m}_at_{k}" for m, k in parsed(asked) if m in SCORED], None
     asked += SETS["at_k"] if n_labels >= MANY_LABELS else ()
-    asked += SETS["xmc"] if propensities is not None else ()
+    if train_labels is not None:
+        propensities = Propensities.of(train_labels)
+        if (n_columns := len(propensities.weights)) != n_labels:
+            raise ValueError(
+                f"`train_labels` must have the {n_labels} labels of `y_true`, got {n_columns} "
+                "columns."
+            )
+        asked += SETS["xmc"]
+    elif scored and score is not None:
+        raise ValueError(f"`train_labels` must be given for {scored[0]}, of the training data.")
     if sparse.issparse(score):
         true, score = sparse.csr_array(true), without_zeros(score)
         pred = None if pred is None else sparse.csr_array(pred)

@@ -275,9 +275,8 @@ class Sink:
                 method = self.method or tags.get(schema.TAG_METHOD, method)
                 dataset = self.dataset or tags.get(schema.TAG_DATASET, dataset)
         payload = payload_of(ev, method, dataset, options, params=params)
-        delivery.send(what, payload, run_id, experiment, run)
-        if delivery.warning:
-            self.warn(delivery.warning)
+        if warning := delivery.send(what, payload, run_id, experiment, run):
+            self.warn(warning)
 
 
 def _start_anew() -> None:

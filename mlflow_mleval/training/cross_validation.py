@@ -177,10 +177,8 @@ def cross_validate(
         options = replace(split_facts(Y, splits), log_instances=log_instances)
         names = present(method), present(dataset)
         payload = payload_of(ev, *names, options, params=params_of(estimator))
-        delivery = Delivery()
-        delivery.send("the evaluation", payload, target, experiment_name)
-        if delivery.warning:
-            warnings.warn(f"{delivery.warning}. Or pass it to mleval.log_evaluation.", stacklevel=2)
+        if warning := Delivery().send("the evaluation", payload, target, experiment_name):
+            warnings.warn(f"{warning}. Or pass it to mleval.log_evaluation.", stacklevel=2)
     return ev
 
 

@@ -201,10 +201,9 @@ class EpochLog:
             payload = payload_of(self.evaluation, *names, options, history=history)
             # A store that was away for an epoch may be back, and the result of the whole training
             # is worth a try.
-            delivery = Delivery(now=True)
-            delivery.send("the evaluation at the end", payload, self.run_id, None)
-            if delivery.warning:
-                warn(f"mleval: {delivery.warning}")
+            what, again = "the evaluation at the end", Delivery(now=True)
+            if warning := again.send(what, payload, self.run_id, None):
+                warn(f"mleval: {warning}")
             self._forget()
 
     def attempt(self, what: str) -> AbstractContextManager[None]:

@@ -130,10 +130,9 @@ class OptunaCallback:
         names = self.epochs.method, self.epochs.dataset
         params = {name: str(value) for name, value in trial.params.items()}
         payload = payload_of(ev, *names, LogOptions(tags=tags), params=params)
-        delivery = Delivery()
-        delivery.send(f"trial {trial.number}", payload, None, self._experiment)
-        if delivery.warning:
-            warn(f"mleval: {delivery.warning}")
+        what = f"trial {trial.number}"
+        if warning := Delivery().send(what, payload, None, self._experiment):
+            warn(f"mleval: {warning}")
 
     def _winner(self) -> Evaluation:
         if self._best is None:
