@@ -13,6 +13,8 @@ from mlflow_mleval.secrets import masked, without_passwords
 
 #: What was chosen by options, in fields or in Python: arguments by name.
 Choices = Mapping[str, Any]
+#: A flag, and what follows it.
+Typed: TypeAlias = tuple[str, str | None]
 #: What is told how far reading is: how much is done, and of how much.
 Progress: TypeAlias = Callable[[int, int], object]
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
@@ -271,7 +273,7 @@ def _check_names(argument: str, rules: Iterable[str | None], plain: Sequence[str
             raise ValueError(f"`{argument}` must be one of {allowed}, got {rule!r}.")
 
 
-def command_line(typed: Iterable[str], options: Iterable[tuple[str, str | None]] = ()) -> str:
+def command_line(typed: Iterable[str], options: Iterable[Typed] = ()) -> str:
     """What was typed, and further options (flags and what follows them), to be copied into a shell;
     passwords are hidden.
 

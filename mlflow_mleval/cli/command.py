@@ -29,7 +29,7 @@ from click.core import ParameterSource
 from mlflow_mleval import assembling
 from mlflow_mleval.errors import ChoiceError, MlevalError, UnclearError
 from mlflow_mleval.secrets import raise_alone, redacted, tells_a_secret, without_passwords
-from mlflow_mleval.selection import Choices, Selection, command_line
+from mlflow_mleval.selection import Choices, Selection, Typed, command_line
 from mlflow_mleval.sentences import Argument, argument_of, grouped, worded
 
 #: Columns that the flags take up in the help at most; longer ones stand on a line of their own.
@@ -72,7 +72,7 @@ class Option(click.Option):
         """Its name in an address, and to tools."""
         return self.flag.removeprefix("--")
 
-    def typed(self, value: str | None = None) -> tuple[str, str | None]:
+    def typed(self, value: str | None = None) -> Typed:
         """The flag and what follows it, with this value or with none."""
         if self.into is None:
             return self.flag, value
@@ -80,7 +80,7 @@ class Option(click.Option):
         text = "=".join(part for part in (key, value) if part)
         return whole.flag, f":{text}" if whole.expose_value else text
 
-    def added(self, value: Any, given: Any) -> list[tuple[str, str | None]]:
+    def added(self, value: Any, given: Any) -> list[Typed]:
         """What is typed for a value, beside what was given where it may be repeated."""
         known = () if isinstance(value, str) else given or ()
         return [self.typed(text) for text in texts_of(value) if text not in known]
@@ -407,7 +407,7 @@ def _ways_on(error: ChoiceError | UnclearError, context: click.Context) -> Itera
             yield f"  {_as_typed(context, chain.from_iterable(more))}"
 
 
-def _as_typed(context: click.Context, more: Iterable[tuple[str, str | None]] = ()) -> str:
+def _as_typed(context: click.Context, more: Iterable[Typed] = ()) -> str:
     """The command that was typed, with further options, to be copied."""
     typed = context.meta[_TYPED]
     at = typed.index("--") if "--" in typed else len(typed)

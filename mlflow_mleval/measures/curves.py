@@ -17,7 +17,7 @@ from scipy import sparse
 from mlflow_mleval.measures.hierarchy import Hierarchy, closure, pattern, spans, stretches
 from mlflow_mleval.measures.inputs import Propensities, dense, rows_of, slices
 from mlflow_mleval.measures.label_ranking import RowScores
-from mlflow_mleval.measures.registry import BINS, ratio
+from mlflow_mleval.measures.registry import BINS, Bounded, ratio
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
 # ---- positives and negatives by score ------------------------------------------------------------
@@ -359,7 +359,7 @@ class ScoreCounts(ScoreRows):
         size, positives = (np.bincount(at, side, number).astype(side.dtype) for side in (n, pos))
         return size, positives, np.bincount(at, n * score, number).astype(float, copy=False)
 
-    def calibration_error(self, bins: int) -> tuple[float, float]:
+    def calibration_error(self, bins: int) -> Bounded:
         """Mean distance of share and score over bins (Naeini et al. 2015), and its error."""
         _, positives, total = self.bins(bins)
         _, score, pos, neg = self.whole.parts[0]
@@ -580,7 +580,7 @@ class ThresholdSums(ScoreRows):
         """The columns from the highest score to the lowest, and their running sums."""
         return [(column[::-1], np.cumsum(column[::-1])) for column in self.whole.parts[0][2:]]
 
-    def f_max(self) -> tuple[float, float]:
+    def f_max(self) -> Bounded:
         """The largest harmonic mean of precision and recall, NaN without truth, and its error."""
         if not self.with_truth:
             return float("nan"), 0.0
@@ -595,7 +595,7 @@ class ThresholdSums(ScoreRows):
         highest = np.minimum((gained + lost - loss) / np.maximum(before, 1), 1)
         return best, max(_largest_f(highest, recall) - best, 0.0)
 
-    def s_min(self) -> tuple[float, float]:
+    def s_min(self) -> Bounded:
         """The least missing and wrong information, NaN if unknown, and its error."""
         if self.information is None:
             return float("nan"), 0.0

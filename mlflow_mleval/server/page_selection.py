@@ -25,6 +25,7 @@ from mlflow_mleval.selection import (
     METHOD_RULES,
     Choices,
     Selection,
+    Typed,
     command_line,
 )
 from mlflow_mleval.sentences import Argument
@@ -107,9 +108,9 @@ class PageSelection:
         """The command that reports the same."""
         return command_line(["mleval", "report"], self.flags(options()))
 
-    def flags(self, taken: Mapping[str, Option]) -> list[tuple[str, str | None]]:
+    def flags(self, taken: Mapping[str, Option]) -> list[Typed]:
         """What was chosen by these options, as it is typed."""
-        typed: list[tuple[str, str | None]] = []
+        typed: list[Typed] = []
         for name, values in self.given:
             if name == experiment_ids.field:
                 typed += [("-n", value) for value in values]

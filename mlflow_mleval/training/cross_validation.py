@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -41,6 +41,9 @@ from mlflow_mleval.validation import (
     present,
     refuse_keywords,
 )
+
+#: Training and test rows of each fold.
+Splits: TypeAlias = Sequence[tuple[Any, Any]]
 
 
 def cross_validate(
@@ -184,7 +187,7 @@ def cross_validate(
 
 def fold_predictions(
     estimator: Any, X: Any, Y: Any, n_labels: int | list[Any], **options: Any
-) -> tuple[list[Predictions], list[tuple[Any, Any]], Any]:
+) -> tuple[list[Predictions], Splits, Any]:
     """Predictions for each fold's test rows, the (train, test) rows of each fold, and the seconds
     to fit each.
 
@@ -207,7 +210,7 @@ def fold_predictions(
 def evaluate_folds(
     predictions: Sequence[Predictions],
     Y: Any,
-    splits: Sequence[tuple[Any, Any]],
+    splits: Splits,
     fit_times: Any,
     **options: Any,
 ) -> Evaluation:
@@ -251,7 +254,7 @@ def without_scores(predictions: Sequence[Predictions]) -> str:
     return f"no measure of scores: {of} folds have none ({reasons[0]})."
 
 
-def split_facts(Y: Any, splits: Sequence[tuple[Any, Any]]) -> LogOptions:
+def split_facts(Y: Any, splits: Splits) -> LogOptions:
     """What pairs the folds of one run with those of another."""
     return LogOptions(
         truth=Y,

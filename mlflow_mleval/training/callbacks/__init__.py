@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,7 +33,9 @@ _FLAT: dict[str, Any] = {
 #: Epochs that are faster than this share a request.
 _SECONDS = 1.0
 
-Predict = Callable[[], Evaluation | tuple[Any, Any]]
+#: Truth and scores.
+Scored: TypeAlias = tuple[Any, Any]
+Predict = Callable[[], Evaluation | Scored]
 
 
 class EpochLog:
@@ -129,7 +131,7 @@ class EpochLog:
 
     def _forget(self) -> None:
         self._count = 0
-        self._best: tuple[float, int, Evaluation | tuple[Any, Any]] | None = None
+        self._best: tuple[float, int, Evaluation | Scored] | None = None
         self._metrics: EpochMetrics | None = None
         self._sent = -math.inf
 
@@ -235,7 +237,7 @@ class EpochLog:
                 options["label_names"] = tuple(names)
 
 
-def _evaluated(predicted: Evaluation | tuple[Any, Any], **options: Any) -> Evaluation:
+def _evaluated(predicted: Evaluation | Scored, **options: Any) -> Evaluation:
     if isinstance(predicted, Evaluation):
         return predicted
     truth, scores = predicted
