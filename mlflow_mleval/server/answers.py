@@ -87,6 +87,7 @@ class NoPartError(MlevalError):
 
 
 _BETTER = {"min": "smaller", "max": "larger"}
+_OPPOSITE = {"min": "max", "max": "min"}
 #: What can be done about methods without a result on a dataset.
 _GAPS = (
     ("give them the worst value of the dataset", {"missing": "worst"}),
@@ -302,8 +303,11 @@ def _answer(job: Job, tell: Tell) -> Made:
 def remedies(study: Any, choices: Choices) -> Iterator[tuple[str, str, Ways]]:
     """What removes a doubt: the section of the number that it concerns, why, and the ways."""
     declared = {*choices["minimize"], *choices["maximize"]}
-    unsure = [m for m in study.measures if m not in declared and direction_of(m) is None]
-    taken = {measure: study.directions[measure] for measure in unsure}
+    taken: dict[str, str] = {
+        m: study.directions[m]
+        for m in study.measures
+        if m not in declared and direction_of(m) is None
+    }
     left = []
     for one in study.excluded:
         way = proposed_direction(one.name)
@@ -313,11 +317,19 @@ def remedies(study: Any, choices: Choices) -> Iterator[tuple[str, str, Ways]]:
     if left:
         yield "decision", "Left out, for nobody has said which way is better", left[:DOUBTED]
     if taken:
-        ways = [(what, _declaring(way, study, choices)) for what, way in _readings(taken)]
+        told = [f"“{m}”: {_BETTER[way]}" for m, way in taken.items()][:DOUBTED]
+        if len(taken) > DOUBTED:
+            told.append(f"{len(taken) - DOUBTED} more")
+        ways = [(f"{', '.join(told)} is better ✓", _declaring(taken, study, choices))]
+        for measure in [*taken][:DOUBTED]:
+            other = _OPPOSITE[taken[measure]]
+            which = f"“{measure}”: " if len(taken) > 1 else ""
+            changed = _declaring({**taken, measure: other}, study, choices)
+            ways.append((f"{which}no, {_BETTER[other]} is better", changed))
         yield "decision", "Nobody has said which way is better; this was taken", ways
     if study.filled:
         why = f"{count(len(study.filled), 'missing result')} counted as the dataset's worst"
-        yield "ranking", why, [way for way in _GAPS if way[1]["missing"] != choices["missing"]]
+        yield "ranking", why, _GAPS[1:]
 
 
 def _declaring(ways: Mapping[str, str], study: Any, choices: Choices) -> Choices:
@@ -327,17 +339,6 @@ def _declaring(ways: Mapping[str, str], study: Any, choices: Choices) -> Choices
         "measures": [m for m in used if m not in (choices["measures"] or ())],
         **{f"{side}imize": [m for m, of in ways.items() if of == side] for side in _BETTER},
     }
-
-
-def _readings(taken: Mapping[str, str]) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The directions that were taken, in words, and for each of the first measures the other."""
-    told = [f"“{m}”: {_BETTER[way]}" for m, way in taken.items()][:DOUBTED]
-    more = [f"{len(taken) - DOUBTED} more"] if len(taken) > DOUBTED else []
-    yield f"{', '.join(told + more)} is better ✓", taken
-    for measure in [*taken][:DOUBTED]:
-        way = "min" if taken[measure] == "max" else "max"
-        which = f"“{measure}”: " if len(taken) > 1 else ""
-        yield f"{which}no, {_BETTER[way]} is better", {**taken, measure: way}
 
 
 def chips(study: Any) -> list[Made]:
