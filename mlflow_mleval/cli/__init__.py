@@ -290,6 +290,11 @@ def compare(over: str, runs: tuple[str, ...], output: str | None, **choices: Any
     choices["run_ids"] = (*choices["run_ids"], *(() if results else runs))
     choices["bounds"] = by_measure(choices["bounds"], "bounds")
     choices = {**heeded(over, choices), "results": results}
+    if over == "instances" and results is not None:
+        raise click.UsageError(
+            "--over instances: answers are compared in a store. Import the file first: mleval "
+            "import FILE."
+        )
     if over == "datasets":
         comparison = _compare(choices)
         _render(comparison, "pairs", to)

@@ -376,36 +376,44 @@ def _reasons(absent: Mapping[str, str]) -> str:
 def run_over(over: str, choices: Choices, to: Target) -> None:
     """Test over the folds, instances or repeats of each dataset, and write."""
     from mlflow_mleval.measures.registry import expand
+    from mlflow_mleval.report.content.units import document
+    from mlflow_mleval.store.run_answers import any_answers
     from mlflow_mleval.study import without
 
     say("reading runs …")
-    selection = Selection.of(choices)
-    if over == "instances" and selection.results is not None:
-        raise click.UsageError(
-            "--over instances: answers are compared in a store. Import the file first: mleval "
-            "import FILE."
-        )
-    selection, notes = _taken(selection)
+    selection, notes = _taken(Selection.of(choices))
     named = expand(selection.measures or ())
     wanted = without(named, selection.exclude_measures) if named else None
     selection = replace(selection, measures=None)
-    made = None
     unanswered = None
-    if over == "instances":
-        # runs that only claim to hold answers hide no others, unless it was said how to read them
-        said = any(arguments(choices, *opt.answers, opt.shared).values())
+    said = any(arguments(choices, *opt.answers, opt.shared).values())
+    if over == "instances" and (said or any_answers(selection)):
+        taken = (opt.level, opt.cluster, opt.bound, opt.difference, opt.swaps, opt.seed)
+        how: dict[str, Any] = {"stage": progress, "say": say, "word": as_option}
         try:
-            made = _over_answers(selection, choices, wanted, notes, said)
-        except MissingResultsError as error:
+            asked, tests, why = compared_answers(
+                selection, choices, arguments(choices, *taken), measures=wanted, **how
+            )
+            absent = {dataset: in_options(reason) for dataset, reason in why.items()}
+            if not tests:
+                for dataset, error in why.items():
+                    if isinstance(error, UndirectedError):
+                        raise UndirectedError(f"{dataset}: {error.text}", error.ways)
+                raise (MlevalError if asked.found else MissingResultsError)(_reasons(absent))
+            origin = provenance(asked.source, list(asked.runs["run_id"]), choices)
+            return give(document(tests, origin, absent, [*asked.notes, *notes]), to)
+        except MissingResultsError as missing:
+            # runs that only claim to hold answers hide no others, unless it was said how to read
+            # them
             if said:
                 raise
-            unanswered = error
-            notes = [*notes, f"Answers were not compared: {error}"]
+            unanswered = missing
+            notes = [*notes, f"Answers were not compared: {missing}"]
     try:
-        made = made or _over_units(over, selection, choices, wanted, notes)
+        made = _over_units(over, selection, choices, wanted, notes)
     except MlevalError as error:
         raise unanswered or error from None
-    give(made, to)
+    return give(made, to)
 
 
 def _taken(selection: Selection) -> tuple[Selection, list[str]]:
@@ -418,32 +426,6 @@ def _taken(selection: Selection) -> tuple[Selection, list[str]]:
     note = f"Taken as `mleval runs` finds it: {line}"
     say(note)
     return selection, [note]
-
-
-def _over_answers(
-    selection: Selection, choices: Choices, wanted: list[str] | None, notes: list[str], said: bool
-) -> Document | None:
-    """The tests over answers, None where the runs hold none; MissingResultsError where there is
-    nothing to compare.
-    """
-    from mlflow_mleval.report.content.units import document
-    from mlflow_mleval.store.run_answers import any_answers
-
-    if not said and not any_answers(selection):
-        return None
-    taken = (opt.level, opt.cluster, opt.bound, opt.difference, opt.swaps, opt.seed)
-    how: dict[str, Any] = {"stage": progress, "say": say, "word": as_option}
-    asked, tests, why = compared_answers(
-        selection, choices, arguments(choices, *taken), measures=wanted, **how
-    )
-    absent = {dataset: in_options(reason) for dataset, reason in why.items()}
-    if not tests:
-        for dataset, error in why.items():
-            if isinstance(error, UndirectedError):
-                raise UndirectedError(f"{dataset}: {error.text}", error.ways)
-        raise (MlevalError if asked.found else MissingResultsError)(_reasons(absent))
-    origin = provenance(asked.source, list(asked.runs["run_id"]), choices)
-    return document(tests, origin, absent, [*asked.notes, *notes])
 
 
 def _over_units(
