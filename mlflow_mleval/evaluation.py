@@ -861,20 +861,26 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
 
 def _refuse_differences(first: Evaluation, evaluations: Sequence[Evaluation]) -> None:
     """Raise where these are not parts of one evaluation."""
+    ways = {"label_names": "Pass the same `label_names` for all"}
     for i, ev in enumerate(evaluations):
         if not isinstance(ev, Evaluation):
             raise TypeError(f"`evaluations` must be Evaluations, got {type(ev).__name__} at {i}.")
-    for i, ev in enumerate(evaluations):
         for name in IDENTITY:
-            mine = getattr(first, name)
-            theirs = getattr(ev, name)
-            if mine != theirs:
-                named = name == "label_names"
-                how = "Pass the same `label_names` for all" if named else "Evaluate all parts alike"
-                raise ValueError(
-                    f"`evaluations` must agree in {name}, got {_difference(mine, theirs)} at "
-                    f"positions 0 and {i}. {how}."
-                )
+            a, b = getattr(first, name), getattr(ev, name)
+            if a == b:
+                continue
+            got = f"{a!r} and {b!r}"
+            if isinstance(a, Mapping) and isinstance(b, Mapping):
+                key = next(key for key in [*a, *b] if a.get(key) != b.get(key))
+                got = f"{key} {a.get(key)!r} and {b.get(key)!r}"
+            elif isinstance(a, tuple) and isinstance(b, tuple) and max(len(a), len(b)) > 4:
+                pairs = enumerate(zip_longest(a, b, fillvalue="none"))
+                at, x, y = next((at, x, y) for at, (x, y) in pairs if x != y)
+                got = f"{x!r} and {y!r} (number {at})"
+            how = ways.get(name, "Evaluate all parts alike")
+            raise ValueError(
+                f"`evaluations` must agree in {name}, got {got} at positions 0 and {i}. {how}."
+            )
         if (None in ev.sums) != (None in first.sums):
             raise ValueError(f"`evaluations` must all have folds or none, got both at 0 and {i}.")
 
@@ -885,15 +891,3 @@ def _in_order(sums: Mapping[Hashable, Sums]) -> dict[Hashable, Sums]:
         return {key: sums[key] for key in sorted(sums)}  # type: ignore[type-var]
     except TypeError:
         return dict(sorted(sums.items(), key=lambda item: (type(item[0]).__name__, str(item[0]))))
-
-
-def _difference(a: Any, b: Any) -> str:
-    """The first thing in which two descriptions differ."""
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        name = next(name for name in [*a, *b] if a.get(name) != b.get(name))
-        return f"{name} {a.get(name)!r} and {b.get(name)!r}"
-    if isinstance(a, tuple) and isinstance(b, tuple) and max(len(a), len(b)) > 4:
-        pairs = enumerate(zip_longest(a, b, fillvalue="none"))
-        i, x, y = next((i, x, y) for i, (x, y) in pairs if x != y)
-        return f"{x!r} and {y!r} (number {i})"
-    return f"{a!r} and {b!r}"
