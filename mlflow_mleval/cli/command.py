@@ -205,7 +205,7 @@ class Command(click.Command):
             from mlflow_mleval.report.text import terminal
 
             if isinstance(error, UnclearError) or (isinstance(error, ChoiceError) and error.ways):
-                lines = [redacted(in_options(error.text)), *_ways_on(error, ctx)]
+                lines = [redacted(in_options(error.text)), *_as_commands(error, ctx)]
                 raise_alone(click.ClickException("\n".join(map(terminal, lines))))
             text = terminal(" ".join(redacted(in_options(error)).split()))
             typed = flags(ctx, typed=True)
@@ -377,7 +377,7 @@ def said(argument: Argument, options: Iterable[Option]) -> str:
     return " ".join(filter(None, typed)) or str(argument)
 
 
-def _ways_on(error: ChoiceError | UnclearError, context: click.Context) -> Iterator[str]:
+def _as_commands(error: ChoiceError | UnclearError, context: click.Context) -> Iterator[str]:
     """What each way on does, and the command to be copied: the one that was typed, with the options
     that the way takes, unless it reads the runs otherwise than was typed.
     """

@@ -279,7 +279,7 @@ class Page:
         # nothing is written; MLflow says whether the member might
         tried = self.inside.post(self._caller, "runs/log-batch", {"run_id": made["run_id"]})
         told["unwritable"] = READ_ONLY if tried.status_code == 403 else ""
-        key = _name(self._job("answer", selection))
+        key = _job_name(self._job("answer", selection))
         return _json({"state": "ready", "key": key, **told, **about})
 
     def section(self) -> Response:
@@ -372,7 +372,7 @@ class Page:
         path = {"run_id": done["run_id"]}
         info = self.inside.told(caller, "runs/get", **path).get("run", {}).get("info", {})
         if info.get("lifecycle_stage") != "active":  # deleted since then
-            self.desk.forget(_name(job))
+            self.desk.forget(_job_name(job))
             done = self._made(job, "part")
         link = "../#" + schema.PLACE_OF_REPORT.format(done["experiment_id"], done["run_id"])
         return _json({"run_id": done["run_id"], "address": link, "left_out": done["left_out"]})
@@ -388,7 +388,7 @@ class Page:
 
     def _compared(self, selection: PageSelection, newer: int = 0) -> Made:
         """The answer to a selection; while there is none that is new enough, 202."""
-        reads = _name(self._job("answer", selection.without(*COMPARING)))
+        reads = _job_name(self._job("answer", selection.without(*COMPARING)))
         before = {"reads": reads, "held": self.desk.held(reads, newer)}
         return self._made(self._job("answer", selection, **before), "answer", newer)
 
@@ -411,7 +411,7 @@ class Page:
         """What the desk has made of a job, which says what it is about; 202 while it is at work."""
         took = time.monotonic() - request.environ.get("mleval.came", time.monotonic())
         how = {"lane": lane, "newer": newer, "patience": took, "wait": wait}
-        told = self.desk.ask(_name(job), self._caller, job, **how)
+        told = self.desk.ask(_job_name(job), self._caller, job, **how)
         if "state" in told:
             raise Failure(**told)
         texts = {name: zlib.decompress(text).decode() for name, text in told["texts"].items()}
@@ -442,7 +442,7 @@ class Page:
         return selection
 
 
-def _name(job: Made) -> str:
+def _job_name(job: Made) -> str:
     """A name for what a job yields, among those of strangers."""
     told = {key: value for key, value in job.items() if key not in ("reads", "held")}
     return sha256(json.dumps([__version__, told]).encode()).hexdigest()
