@@ -604,17 +604,23 @@ def _set_inputs(
     """Label matrices, with all that is asked of them, and the names of the labels."""
     true, score, pred = _label_matrices(y_true, y_score, y_pred)
     n_labels = true.shape[1]
-    if score is not None and score.dtype.kind in "bui" and score.max() <= 1 and score.min() >= 0:
-        text = "`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`."
-        warnings.warn(text, stacklevel=3)
     cut = None if pred is not None else label_threshold(threshold, n_labels)
     if label_names is None:
         own = column_names(y_true)
         label_names = range(n_labels) if own is None else own
     names = unique_names(label_names, "label_names", n_labels, "labels")
-    propensities = _propensities(train_labels, n_labels, asked, score is not None)
+    scored, propensities = [f"{m}_at_{k}" for m, k in parsed(asked) if m in SCORED], None
     asked += SETS["at_k"] if n_labels >= MANY_LABELS else ()
-    asked += SETS["xmc"] if propensities is not None else ()
+    if train_labels is not None:
+        propensities = Propensities.of(train_labels)
+        if (n_columns := len(propensities.weights)) != n_labels:
+            raise ValueError(
+                f"`train_labels` must have the {n_labels} labels of `y_true`, got {n_columns} "
+                "columns."
+            )
+        asked += SETS["xmc"]
+    elif scored and score is not None:
+        raise ValueError(f"`train_labels` must be given for {scored[0]}, of the training data.")
     if sparse.issparse(score):
         true, score = sparse.csr_array(true), without_zeros(score)
         pred = None if pred is None else sparse.csr_array(pred)
@@ -657,24 +663,10 @@ def _label_matrices(y_true: Any, y_score: Any, y_pred: Any) -> tuple[Any, Any, A
         if matrix is not None:
             same_shape(matrix, name, true)
             same_axes(value, name, y_true, "y_true")
+    if score is not None and score.dtype.kind in "bui" and score.max() <= 1 and score.min() >= 0:
+        text = "`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`."
+        warnings.warn(text, stacklevel=4)
     return true, score, pred
-
-
-def _propensities(
-    train_labels: Any, n_labels: int, asked: Sequence[str], has_scores: bool
-) -> Propensities | None:
-    """The propensities of the labels, which some measures that were asked for need."""
-    if train_labels is None:
-        scored = [f"{m}_at_{k}" for m, k in parsed(asked) if m in SCORED]
-        if scored and has_scores:
-            raise ValueError(f"`train_labels` must be given for {scored[0]}, of the training data.")
-        return None
-    propensities = Propensities.of(train_labels)
-    if (n_columns := len(propensities.weights)) != n_labels:
-        raise ValueError(
-            f"`train_labels` must have the {n_labels} labels of `y_true`, got {n_columns} columns."
-        )
-    return propensities
 
 
 def evaluate_hierarchical(
@@ -869,20 +861,26 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
 
 def _refuse_differences(first: Evaluation, evaluations: Sequence[Evaluation]) -> None:
     """Raise where these are not parts of one evaluation."""
+    ways = {"label_names": "Pass the same `label_names` for all"}
     for i, ev in enumerate(evaluations):
         if not isinstance(ev, Evaluation):
             raise TypeError(f"`evaluations` must be Evaluations, got {type(ev).__name__} at {i}.")
-    for i, ev in enumerate(evaluations):
         for name in IDENTITY:
-            mine = getattr(first, name)
-            theirs = getattr(ev, name)
-            if mine != theirs:
-                named = name == "label_names"
-                how = "Pass the same `label_names` for all" if named else "Evaluate all parts alike"
-                raise ValueError(
-                    f"`evaluations` must agree in {name}, got {_difference(mine, theirs)} at "
-                    f"positions 0 and {i}. {how}."
-                )
+            a, b = getattr(first, name), getattr(ev, name)
+            if a == b:
+                continue
+            got = f"{a!r} and {b!r}"
+            if isinstance(a, Mapping) and isinstance(b, Mapping):
+                key = next(key for key in [*a, *b] if a.get(key) != b.get(key))
+                got = f"{key} {a.get(key)!r} and {b.get(key)!r}"
+            elif isinstance(a, tuple) and isinstance(b, tuple) and max(len(a), len(b)) > 4:
+                pairs = enumerate(zip_longest(a, b, fillvalue="none"))
+                at, x, y = next((at, x, y) for at, (x, y) in pairs if x != y)
+                got = f"{x!r} and {y!r} (number {at})"
+            how = ways.get(name, "Evaluate all parts alike")
+            raise ValueError(
+                f"`evaluations` must agree in {name}, got {got} at positions 0 and {i}. {how}."
+            )
         if (None in ev.sums) != (None in first.sums):
             raise ValueError(f"`evaluations` must all have folds or none, got both at 0 and {i}.")
 
@@ -893,15 +891,3 @@ def _in_order(sums: Mapping[Hashable, Sums]) -> dict[Hashable, Sums]:
         return {key: sums[key] for key in sorted(sums)}  # type: ignore[type-var]
     except TypeError:
         return dict(sorted(sums.items(), key=lambda item: (type(item[0]).__name__, str(item[0]))))
-
-
-def _difference(a: Any, b: Any) -> str:
-    """The first thing in which two descriptions differ."""
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        name = next(name for name in [*a, *b] if a.get(name) != b.get(name))
-        return f"{name} {a.get(name)!r} and {b.get(name)!r}"
-    if isinstance(a, tuple) and isinstance(b, tuple) and max(len(a), len(b)) > 4:
-        pairs = enumerate(zip_longest(a, b, fillvalue="none"))
-        i, x, y = next((i, x, y) for i, (x, y) in pairs if x != y)
-        return f"{x!r} and {y!r} (number {i})"
-    return f"{a!r} and {b!r}"

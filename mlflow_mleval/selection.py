@@ -13,6 +13,8 @@ from mlflow_mleval.secrets import masked, without_passwords
 
 #: What was chosen by options, in fields or in Python: arguments by name.
 Choices = Mapping[str, Any]
+#: A flag, and what follows it.
+Typed: TypeAlias = tuple[str, str | None]
 #: What is told how far reading is: how much is done, and of how much.
 Progress: TypeAlias = Callable[[int, int], object]
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
@@ -110,13 +112,17 @@ class Selection:
                 raise ValueError(f"`{name}` must be best:METRIC, got {policy!r}.")
             if policy and self.folds_by == folds:
                 raise ValueError(f"`{name}` must not be given with folds_by={folds!r}: {what}.")
-        for rule in self.method_by:
-            _check_name("method_by", rule, METHOD_RULES)
-        if self.dataset_by is not None:
-            _check_name("dataset_by", self.dataset_by, DATASET_RULES)
-        for rule in self.repeats_by:
-            _check_name("repeats_by", rule, (DIGEST,))
-        _check_folds(self.folds_by)
+        _check_names("method_by", self.method_by, METHOD_RULES)
+        _check_names("dataset_by", [self.dataset_by], DATASET_RULES)
+        _check_names("repeats_by", self.repeats_by, (DIGEST,))
+        kind, _, pattern = (self.folds_by or "").partition(":")
+        once = pattern.count("{fold}") == pattern.count("{measure}") == 1
+        if self.folds_by not in (None, "steps", "children") and not (kind == "key" and once):
+            raise ValueError(
+                "`folds_by` must be one of steps, children, or key:PATTERN with {fold} and "
+                "{measure} once each, as in key:fold{fold}_{measure}, got "
+                f"{self.folds_by!r}."
+            )
         if self.name_as:
             parts = name_parts(self.name_as)
             if "method" not in parts or sorted(parts) != sorted({*parts} & {*NAME_PARTS}):
@@ -253,29 +259,21 @@ def best_metric(policy: str) -> str:
     return policy.partition(":")[2] if policy.startswith("best:") else ""
 
 
-def _check_name(argument: str, rule: str, plain: Sequence[str]) -> None:
+def _check_names(argument: str, rules: Iterable[str | None], plain: Sequence[str]) -> None:
     """ValueError for a rule that names no method, dataset or repeat."""
-    kind, key = key_of(rule)
-    if argument == "method_by" and kind == SINCE and key:
-        started(key, f"`{argument}` must be {SINCE}: and")
-        return
-    if rule not in plain and not (kind in ("tag", "param") and key):
-        *first, last = ("tag:NAME", "param:NAME", *plain)
-        allowed = f"{', '.join(first)} or {last}"
-        raise ValueError(f"`{argument}` must be one of {allowed}, got {rule!r}.")
+    for rule in rules:
+        if rule is None or rule in plain:
+            continue
+        kind, key = key_of(rule)
+        if argument == "method_by" and kind == SINCE and key:
+            started(key, f"`{argument}` must be {SINCE}: and")
+        elif not (kind in ("tag", "param") and key):
+            *first, last = ("tag:NAME", "param:NAME", *plain)
+            allowed = f"{', '.join(first)} or {last}"
+            raise ValueError(f"`{argument}` must be one of {allowed}, got {rule!r}.")
 
 
-def _check_folds(rule: str | None) -> None:
-    kind, _, pattern = (rule or "").partition(":")
-    once = all(pattern.count(part) == 1 for part in ("{fold}", "{measure}"))
-    if rule not in (None, "steps", "children") and not (kind == "key" and once):
-        raise ValueError(
-            "`folds_by` must be one of steps, children, or key:PATTERN with {fold} and {measure} "
-            f"once each, as in key:fold{{fold}}_{{measure}}, got {rule!r}."
-        )
-
-
-def command_line(typed: Iterable[str], options: Iterable[tuple[str, str | None]] = ()) -> str:
+def command_line(typed: Iterable[str], options: Iterable[Typed] = ()) -> str:
     """What was typed, and further options (flags and what follows them), to be copied into a shell;
     passwords are hidden.
 

@@ -497,19 +497,6 @@ class Study(Reported):
                 ways.append((text, {"methods": [*pair], "missing": "drop-datasets"}))
         return ways
 
-    def _worst(self, full: pd.DataFrame) -> pd.DataFrame:
-        """The table with the worst value of the dataset and measure where there is none."""
-        ways = {m: "max" if way == "min" else "min" for m, way in self.directions.items()}
-        worst = full.groupby(level=0, sort=False).agg({m: ways[m] for m in full})
-        filled = full.fillna(worst.reindex(full.index, level=0))
-        holes = filled.isna().stack()
-        if empty := holes[holes].index.droplevel(1).unique().tolist():
-            raise MissingResultsError(
-                f"no method has a value of {some(f'{m} on {d}' for d, m in empty)}, so there is "
-                "no worst one to use. Leave out the dataset or the measure."
-            )
-        return filled
-
     def complete(self, missing: Missing | None = None) -> Study:
         """The study with its policy for missing values applied: no cell is empty, and what was done
         is listed.
@@ -537,7 +524,16 @@ class Study(Reported):
         if policy == "worst":
             lacking = full.isna().stack()
             imputed = frozenset(lacking[lacking].index)
-            values = self._worst(full)
+            opposite = {"min": "max", "max": "min"}
+            ways = {m: opposite[self.directions[m]] for m in full}
+            worst = full.groupby(level=0, sort=False).agg(ways)
+            values = full.fillna(worst.reindex(full.index, level=0))
+            holes = values.isna().stack()
+            if empty := holes[holes].index.droplevel(1).unique().tolist():
+                raise MissingResultsError(
+                    f"no method has a value of {some(f'{m} on {d}' for d, m in empty)}, so there "
+                    "is no worst one to use. Leave out the dataset or the measure."
+                )
             return replace(self, values=values, missing=policy, filled=tuple(gaps), imputed=imputed)
         level, what = (0, "dataset") if policy == "drop-datasets" else (1, "method")
         lost = grouped((gap[level], gap[1 - level]) for gap in gaps)

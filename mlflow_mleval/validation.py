@@ -32,6 +32,8 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 AnyArray = NDArray[Any]
+#: Columns of instances, by name.
+Columns: TypeAlias = dict[str, AnyArray]
 #: Positions, as sorting gives them.
 Places = NDArray[np.intp]
 #: What was stated: one number for all names, or numbers by name; None is nothing.

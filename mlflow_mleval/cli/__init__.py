@@ -58,18 +58,18 @@ _PLAIN = {
 }
 
 
-def _plainer(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeEncodeError)
-    text = error.object[error.start : error.end]
-    return "".join(_PLAIN.get(character, "?") for character in text), error.end
-
-
 class _Program(click.Group):
     def main(self, *args: Any, **options: Any) -> Any:
         """What goes into a file or a pipe is UTF-8, as files are that are named; a terminal that
         lacks a character shows another, and the answer does not end there.
         """
-        codecs.register_error("plainer", _plainer)
+
+        def plainer(error: UnicodeError) -> tuple[str, int]:
+            assert isinstance(error, UnicodeEncodeError)
+            text = error.object[error.start : error.end]
+            return "".join(_PLAIN.get(character, "?") for character in text), error.end
+
+        codecs.register_error("plainer", plainer)
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # closed ones are None
                 if not (stream.isatty() or "PYTHONIOENCODING" in os.environ):
@@ -290,6 +290,11 @@ def compare(over: str, runs: tuple[str, ...], output: str | None, **choices: Any
     choices["run_ids"] = (*choices["run_ids"], *(() if results else runs))
     choices["bounds"] = by_measure(choices["bounds"], "bounds")
     choices = {**heeded(over, choices), "results": results}
+    if over == "instances" and results is not None:
+        raise click.UsageError(
+            "--over instances: answers are compared in a store. Import the file first: mleval "
+            "import FILE."
+        )
     if over == "datasets":
         comparison = _compare(choices)
         _render(comparison, "pairs", to)

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import fields, replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 from uuid import uuid4
 
@@ -28,11 +29,8 @@ from click.core import ParameterSource
 from mlflow_mleval import assembling
 from mlflow_mleval.errors import ChoiceError, MlevalError, UnclearError
 from mlflow_mleval.secrets import raise_alone, redacted, tells_a_secret, without_passwords
-from mlflow_mleval.selection import Choices, Selection, command_line
+from mlflow_mleval.selection import Choices, Selection, Typed, command_line
 from mlflow_mleval.sentences import Argument, argument_of, grouped, worded
-
-if TYPE_CHECKING:
-    from mlflow_mleval.study import Way
 
 #: Columns that the flags take up in the help at most; longer ones stand on a line of their own.
 _FLAGS = 30
@@ -74,13 +72,18 @@ class Option(click.Option):
         """Its name in an address, and to tools."""
         return self.flag.removeprefix("--")
 
-    def typed(self, value: str | None = None) -> tuple[str, str | None]:
+    def typed(self, value: str | None = None) -> Typed:
         """The flag and what follows it, with this value or with none."""
         if self.into is None:
             return self.flag, value
         whole, key = self.into
         text = "=".join(part for part in (key, value) if part)
         return whole.flag, f":{text}" if whole.expose_value else text
+
+    def added(self, value: Any, given: Any) -> list[Typed]:
+        """What is typed for a value, beside what was given where it may be repeated."""
+        known = () if isinstance(value, str) else given or ()
+        return [self.typed(text) for text in texts_of(value) if text not in known]
 
     @property
     def words(self) -> str:
@@ -199,14 +202,11 @@ class Command(click.Command):
         try:
             return super().invoke(ctx)
         except (MlevalError, ValueError) as error:
-            if isinstance(error, ChoiceError) and error.ways:
-                raise_alone(click.ClickException(_with_commands(error, ctx)))
             from mlflow_mleval.report.text import terminal
 
-            if isinstance(error, UnclearError):
-                lines = [text for way in error.ways for text in (f"# {way.what}", _line(way, ctx))]
-                text = redacted(in_options(error.text))
-                raise_alone(click.ClickException("\n".join(map(terminal, [text, *lines]))))
+            if isinstance(error, UnclearError) or (isinstance(error, ChoiceError) and error.ways):
+                lines = [redacted(in_options(error.text)), *_as_commands(error, ctx)]
+                raise_alone(click.ClickException("\n".join(map(terminal, lines))))
             text = terminal(" ".join(redacted(in_options(error)).split()))
             typed = flags(ctx, typed=True)
             if isinstance(error, ValueError) and argument_of(error) in typed:
@@ -377,50 +377,42 @@ def said(argument: Argument, options: Iterable[Option]) -> str:
     return " ".join(filter(None, typed)) or str(argument)
 
 
-def _with_commands(error: ChoiceError, context: click.Context) -> str:
-    """What is the matter, and each way on as the command that was typed with the options that it
-    takes, to be copied.
+def _as_commands(error: ChoiceError | UnclearError, context: click.Context) -> Iterator[str]:
+    """What each way on does, and the command to be copied: the one that was typed, with the options
+    that the way takes, unless it reads the runs otherwise than was typed.
     """
-    from mlflow_mleval.report.text import terminal
-
-    takes, lines = {o.name: o for o in leaves(context.command.params)}, []
+    takes = {o.name: o for o in leaves(context.command.params)}
+    if isinstance(error, UnclearError):
+        taken = {*takes, "experiment_ids"}
+        if context.params.get("over", "datasets") != "datasets":
+            taken.discard("missing")  # which tests over other units do not heed
+        left_out: Any = {f.name: f.default for f in fields(Selection) if f.name not in taken}
+        given = [*Selection.of(context.params).options()]
+        for way in error.ways:
+            line = way.line
+            if way.command == "rank":
+                chosen = [*replace(way.selection, **left_out).options()]
+                line = command_line(["mleval", context.info_name or ""], chosen)
+                if {*given} <= {*chosen}:
+                    line = _as_typed(context, [option for option in chosen if option not in given])
+            yield from (f"# {way.what}", line)
+        return
     for what, options in error.ways:
-        if not options.keys() <= takes.keys():
-            continue
-        more = []
-        for name, value in options.items():
-            known = () if isinstance(value, str) else context.params.get(name) or ()
-            more += [takes[name].typed(text) for text in texts_of(value) if text not in known]
-        what = without_passwords(f"{what[:1].upper()}{what[1:]}:")
-        lines += [what, f"  {_as_typed(context, more)}"]
-    lines = [redacted(in_options(error.text)), *lines]
-    return "\n".join(map(terminal, lines))
+        if options.keys() <= takes.keys():
+            more = [
+                takes[name].added(value, context.params.get(name))
+                for name, value in options.items()
+            ]
+            yield without_passwords(f"{what[:1].upper()}{what[1:]}:")
+            yield f"  {_as_typed(context, chain.from_iterable(more))}"
 
 
-def _as_typed(context: click.Context, more: Iterable[tuple[str, str | None]] = ()) -> str:
+def _as_typed(context: click.Context, more: Iterable[Typed] = ()) -> str:
     """The command that was typed, with further options, to be copied."""
     typed = context.meta[_TYPED]
     at = typed.index("--") if "--" in typed else len(typed)
     command = command_line(["mleval", context.info_name or "", *typed[:at]], more)
     return " ".join(filter(None, [command, command_line(typed[at:])]))
-
-
-def _line(way: Way, context: click.Context) -> str:
-    """The command of a way; one that ranks is made the command that was typed, with what was typed
-    beside the way's choices.
-    """
-    if way.command != "rank":
-        return way.line
-    taken = {option.name for option in leaves(context.command.params)} | {"experiment_ids"}
-    if context.params.get("over", "datasets") != "datasets":
-        taken.discard("missing")  # which tests over other units do not heed
-    untaken = [f for f in fields(Selection) if f.name not in taken]
-    left_out: dict[str, Any] = {f.name: f.default for f in untaken}
-    options = [*replace(way.selection, **left_out).options()]
-    given = [*Selection.of(context.params).options()]
-    if set(given).issubset(options):
-        return _as_typed(context, [option for option in options if option not in given])
-    return command_line(["mleval", context.info_name or ""], options)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -529,7 +521,12 @@ def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
     try:
         for filename, texts in files:
             if is_stream(filename):
-                _pour(texts, filename)
+                number = _descriptor(filename)
+                if number is not None and sys.stdout is not None:
+                    sys.stdout.flush()  # what was said before goes before
+                place = filename if number is None else os.dup(number)
+                with open(place, "w", encoding="utf-8", newline="") as stream:
+                    stream.writelines(texts)
                 continue
             folder, target = Path(filename).parent, Path(os.path.realpath(filename))
             if not folder.exists():
@@ -584,15 +581,6 @@ def _descriptor(path: str) -> int | None:
             return None
         path = os.path.join(folder, os.readlink(path))
     return None
-
-
-def _pour(texts: Iterable[str], filename: str) -> None:
-    number = _descriptor(filename)
-    if number is not None and sys.stdout is not None:
-        sys.stdout.flush()  # what was said before goes before
-    place = filename if number is None else os.dup(number)
-    with open(place, "w", encoding="utf-8", newline="") as file:
-        file.writelines(texts)
 
 
 def _write_beside(target: Path, part: Path, texts: Iterable[str]) -> None:

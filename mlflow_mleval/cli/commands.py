@@ -230,12 +230,29 @@ def evaluate(file: str | None, runs: tuple[str, ...], output: str | None, **choi
     to = opt.target(output)
     _check_usage(file, runs, choices)
     given = {name: choices[name] for name in _EVALUATION if choices[name] not in (None, ())}
-    document = (
-        _evaluated_runs(runs, choices, given)
-        if file is None
-        else _evaluated_file(file, choices, given)
-    )
-    give(document, to)
+    if file is not None:
+        return give(_evaluated_file(file, choices, given), to)
+    from mlflow_mleval.files.predictions import read_hierarchy
+    from mlflow_mleval.report.content.listings import evaluations_document
+    from mlflow_mleval.training.label_answers import evaluate_answers
+
+    found, true = (part.strip() for part in choices["labels"].partition(",")[::2])
+    if not (found and true):
+        raise click.UsageError(
+            f"--labels: {choices['labels']!r} is not FOUND,TRUE, such as outputs,expectations."
+        )
+    if "hierarchy" in given:
+        given["hierarchy"] = read_hierarchy(given["hierarchy"])
+    names = ("table", "instance_by", "method", "dataset", "experiment_name")
+    where = {name: choices[name] for name in names}
+    with progress("reading answers", unit="runs") as step:
+        made = evaluate_answers(runs, found, true, progress=step, **where, **given)
+    evaluations = []
+    for e in made:
+        about = {"method": e.method, "dataset": e.dataset, "run_id": e.run_id}
+        about |= {"answers_of": e.source, "status": e.status}
+        evaluations.append((e.evaluation, about, e.notes))
+    return give(evaluations_document(evaluations), to)
 
 
 #: How predictions are evaluated, whatever holds them.
@@ -305,32 +322,6 @@ def _evaluated_file(file: str, choices: Choices, given: Choices) -> Document:
     return evaluation_document(ev, {**about, "run_id": run}, notes)
 
 
-def _evaluated_runs(runs: tuple[str, ...], choices: Choices, given: Choices) -> Document:
-    """Evaluate answers of runs as label sets, log each beside its run, say what came out."""
-    from mlflow_mleval.files.predictions import read_hierarchy
-    from mlflow_mleval.report.content.listings import evaluations_document
-    from mlflow_mleval.training.label_answers import evaluate_answers
-
-    labels = [part.strip() for part in choices["labels"].partition(",")[::2]]
-    if not all(labels):
-        raise click.UsageError(
-            f"--labels: {choices['labels']!r} is not FOUND,TRUE, such as outputs,expectations."
-        )
-    if "hierarchy" in given:
-        given = {**given, "hierarchy": read_hierarchy(given["hierarchy"])}
-    names = ("table", "instance_by", "method", "dataset", "experiment_name")
-    where = {name: choices[name] for name in names}
-    with progress("reading answers", unit="runs") as step:
-        predicted, expected = labels
-        made = evaluate_answers(runs, predicted, expected, progress=step, **where, **given)
-    evaluations = []
-    for e in made:
-        about = {"method": e.method, "dataset": e.dataset, "run_id": e.run_id}
-        about |= {"answers_of": e.source, "status": e.status}
-        evaluations.append((e.evaluation, about, e.notes))
-    return evaluations_document(evaluations)
-
-
 # --------------------------------------------------------------------------------------------------
 # `mleval compare --over`: which options tests over datasets, folds, instances and repeats heed, and
 # the latter three.
@@ -385,36 +376,44 @@ def _reasons(absent: Mapping[str, str]) -> str:
 def run_over(over: str, choices: Choices, to: Target) -> None:
     """Test over the folds, instances or repeats of each dataset, and write."""
     from mlflow_mleval.measures.registry import expand
+    from mlflow_mleval.report.content.units import document
+    from mlflow_mleval.store.run_answers import any_answers
     from mlflow_mleval.study import without
 
     say("reading runs …")
-    selection = Selection.of(choices)
-    if over == "instances" and selection.results is not None:
-        raise click.UsageError(
-            "--over instances: answers are compared in a store. Import the file first: mleval "
-            "import FILE."
-        )
-    selection, notes = _taken(selection)
+    selection, notes = _taken(Selection.of(choices))
     named = expand(selection.measures or ())
     wanted = without(named, selection.exclude_measures) if named else None
     selection = replace(selection, measures=None)
-    made = None
     unanswered = None
-    if over == "instances":
-        # runs that only claim to hold answers hide no others, unless it was said how to read them
-        said = any(arguments(choices, *opt.answers, opt.shared).values())
+    said = any(arguments(choices, *opt.answers, opt.shared).values())
+    if over == "instances" and (said or any_answers(selection)):
+        taken = (opt.level, opt.cluster, opt.bound, opt.difference, opt.swaps, opt.seed)
+        how: dict[str, Any] = {"stage": progress, "say": say, "word": as_option}
         try:
-            made = _over_answers(selection, choices, wanted, notes, said)
-        except MissingResultsError as error:
+            asked, tests, why = compared_answers(
+                selection, choices, arguments(choices, *taken), measures=wanted, **how
+            )
+            absent = {dataset: in_options(reason) for dataset, reason in why.items()}
+            if not tests:
+                for dataset, error in why.items():
+                    if isinstance(error, UndirectedError):
+                        raise UndirectedError(f"{dataset}: {error.text}", error.ways)
+                raise (MlevalError if asked.found else MissingResultsError)(_reasons(absent))
+            origin = provenance(asked.source, list(asked.runs["run_id"]), choices)
+            return give(document(tests, origin, absent, [*asked.notes, *notes]), to)
+        except MissingResultsError as missing:
+            # runs that only claim to hold answers hide no others, unless it was said how to read
+            # them
             if said:
                 raise
-            unanswered = error
-            notes = [*notes, f"Answers were not compared: {error}"]
+            unanswered = missing
+            notes = [*notes, f"Answers were not compared: {missing}"]
     try:
-        made = made or _over_units(over, selection, choices, wanted, notes)
+        made = _over_units(over, selection, choices, wanted, notes)
     except MlevalError as error:
         raise unanswered or error from None
-    give(made, to)
+    return give(made, to)
 
 
 def _taken(selection: Selection) -> tuple[Selection, list[str]]:
@@ -427,32 +426,6 @@ def _taken(selection: Selection) -> tuple[Selection, list[str]]:
     note = f"Taken as `mleval runs` finds it: {line}"
     say(note)
     return selection, [note]
-
-
-def _over_answers(
-    selection: Selection, choices: Choices, wanted: list[str] | None, notes: list[str], said: bool
-) -> Document | None:
-    """The tests over answers, None where the runs hold none; MissingResultsError where there is
-    nothing to compare.
-    """
-    from mlflow_mleval.report.content.units import document
-    from mlflow_mleval.store.run_answers import any_answers
-
-    if not said and not any_answers(selection):
-        return None
-    taken = (opt.level, opt.cluster, opt.bound, opt.difference, opt.swaps, opt.seed)
-    how: dict[str, Any] = {"stage": progress, "say": say, "word": as_option}
-    asked, tests, why = compared_answers(
-        selection, choices, arguments(choices, *taken), measures=wanted, **how
-    )
-    absent = {dataset: in_options(reason) for dataset, reason in why.items()}
-    if not tests:
-        for dataset, error in why.items():
-            if isinstance(error, UndirectedError):
-                raise UndirectedError(f"{dataset}: {error.text}", error.ways)
-        raise (MlevalError if asked.found else MissingResultsError)(_reasons(absent))
-    origin = provenance(asked.source, list(asked.runs["run_id"]), choices)
-    return document(tests, origin, absent, [*asked.notes, *notes])
 
 
 def _over_units(

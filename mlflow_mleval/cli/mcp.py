@@ -51,6 +51,8 @@ _TRIED = 30.0
 VALUES, CHARACTERS, SECONDS = 200, 5_000, 120.0
 #: Options that no tool takes: what writes, moves or names a file, and those of a person's terminal.
 _OWN = {"log", "promote", "ledger", "ledger_error", "history", "whole"} | {"output", "verbose"}
+#: What all tools take beside the options of their commands.
+_FROM = "doubts_from"
 
 
 @dataclass(frozen=True)
@@ -64,19 +66,41 @@ class _Tool:
     purpose: str
     argument: str = ""  #: what is no option, and has to be there
 
+    def options(self, commands: Commands) -> dict[str, Option]:
+        """The options that it takes: all that read, by the names of their long flags."""
+        options = leaves(commands[self.command].params)
+        return {_name(o): o for o in options if o.name not in _OWN and o.expose_value}
+
     def schema(self, commands: Commands) -> Record:
-        """What the tool takes, as JSON Schema: the names that most people use, and any other."""
-        shown = {}
-        for name, option in _options(commands, self).items():
+        """What it takes, as JSON Schema: the names that most people use, and any other."""
+        shown: Record = {self.argument: {"type": "string"}} if self.argument else {}
+        for name, option in self.options(commands).items():
             if option.name in self.names:
                 kind: Record = {"type": "string"}
                 if isinstance(option.type, click.Choice):
                     kind["enum"] = list(option.type.choices)
                 shown[name] = {"type": "array", "items": kind} if option.multiple else kind
-        if not self.argument:
-            return _object(shown)
-        shown = {self.argument: {"type": "string"}, **shown}
-        return _object(shown, self.argument, "champion")
+        return _object(shown, *((self.argument, "champion") if self.argument else ()))
+
+    def typed(self, commands: Commands, given: Given) -> list[str]:
+        """What a person would type for the same; a name cannot become a flag."""
+        own, options = [self.argument] if self.argument else [], self.options(commands)
+        if unknown := [name for name in given if name not in (*own, *options, _FROM)]:
+            raise _not_taken(unknown, [*own, *options, _FROM])
+        words = []
+        for name, option in options.items():
+            value = given.get(name, [])
+            values = value if isinstance(value, list) else [] if value is None else [value]
+            _check_size(name, values)
+            if option.is_flag:
+                values = [None for each in values if each is True]
+            for text in values:
+                flag, follows = option.typed(None if text is None else str(text))
+                words.append(flag if follows is None else f"{flag}={follows}")
+        for name in own:
+            _check_size(name, [given.get(name, "")])
+            words += ["--", str(given.get(name, ""))]
+        return words
 
 
 _RUNS = ("experiment_names", "run_ids", "method_by", "dataset_by", "minimize", "maximize")
@@ -107,8 +131,6 @@ TOOLS = {
         argument="candidate",
     ),
 }
-#: What all tools take beside the options of their commands.
-_FROM = "doubts_from"
 _EXPLAIN = (
     "What does a measure, a key or word of an answer, or an argument mean? With experiment_name "
     "also a metric of that experiment. Without a name: all arguments of the tools."
@@ -239,13 +261,6 @@ def answer(commands: Commands, name: str, given: Given) -> tuple[str, bool]:
 # From what an agent asks to a command line, and from its output to an answer.
 
 
-def _options(commands: Commands, tool: _Tool) -> dict[str, Option]:
-    """The options that a tool takes: all that read, by the names of their long flags."""
-    options = leaves(commands[tool.command].params)
-    reading = (o for o in options if o.name not in _OWN and o.expose_value)
-    return {_name(option): option for option in reading}
-
-
 def _name(option: Option) -> str:
     """How tools call an option."""
     return option.field.replace("-", "_")
@@ -259,26 +274,6 @@ def _not_taken(unknown: Sequence[str], taken: Sequence[str]) -> click.UsageError
     return click.UsageError(
         f"{some(map(repr, unknown))} can not be given here. There are: {', '.join(taken)}."
     )
-
-
-def _typed(commands: Commands, tool: _Tool, given: Given) -> list[str]:
-    """What a person would type for the same; a name cannot become a flag."""
-    options, words = _options(commands, tool), list[str]()
-    if unknown := [name for name in given if name not in (*options, tool.argument, _FROM)]:
-        raise _not_taken(unknown, [*filter(None, [tool.argument]), *options, _FROM])
-    for name, option in options.items():
-        value = given.get(name, [])
-        values = value if isinstance(value, list) else [] if value is None else [value]
-        _check_size(name, values)
-        if option.is_flag:
-            values = [None for each in values if each is True]
-        for text in values:
-            flag, follows = option.typed(None if text is None else str(text))
-            words.append(flag if follows is None else f"{flag}={follows}")
-    if tool.argument:
-        _check_size(tool.argument, [given.get(tool.argument, "")])
-        words += ["--", str(given.get(tool.argument, ""))]
-    return words
 
 
 def _calls(commands: Commands, text: str) -> Iterator[Call]:
@@ -334,7 +329,7 @@ def _document(commands: Commands, name: str, given: Given) -> tuple[Document, Re
     tool = TOOLS[name]
     command = commands[tool.command]
     root = click.Context(click.Group(commands=dict(commands)), info_name="mleval")
-    with command.make_context(tool.command, _typed(commands, tool, given), parent=root) as ctx:
+    with command.make_context(tool.command, tool.typed(commands, given), parent=root) as ctx:
         ctx.meta[TAKEN] = []
         if name == "gate":
             ctx.params["whole"] = True
@@ -359,34 +354,26 @@ def _run(commands: Commands, name: str, given: Given) -> Record:
     document, whole, page = _document(commands, name, given)
     doubts = whole.get("notes", [])
     if name == "survey":
-        held, names, asked = _of_survey(commands, given, whole)
+        held: Record = _survey(whole)
+        names: Sequence[str] = [*held.get("methods", ()), *held["datasets"]]
+        lines = "\n".join(one["command"] for one in whole.get("commands", ()))
+        asked = [_question(tool, taken) for tool, taken in _calls(commands, lines)]
+        listed = held["experiments"]
+        if listed and not (asked or "methods" in held or given.get("experiment_name")):
+            asked = [_question("survey", {"experiment_name": [listed[0]["name"]]})]
     elif name == "gate":
         held, names, asked = _of_gate(given, whole)
     else:
         held, names = {k: whole[k] for k in whole if k not in _KNOWN}, document.brief.names
         asked, doubts = _next(commands, name, given, held, document), document.brief.doubts
     start = str(given.get(_FROM, 1))
-    if not start.isdecimal() or not 0 < int(start) < 1_000_000:
+    if not re.fullmatch("[1-9][0-9]{0,5}", start):
         raise click.UsageError(f"`{_FROM}` must be the number of a doubt, from 1 on.")
     doubts = [in_quotes(plain(text), names) for text in doubts]
     if _FROM in given:
         held, asked = {}, []
     held |= {"doubts": doubts[int(start) - 1 :], "n_doubts": len(doubts)}
     return {"answer": held, **({"page": page} if page else {}), "next": asked}
-
-
-#: What a tool tells, the names in it, and the next questions.
-_Told = tuple[Record, Sequence[str], list[Record]]
-
-
-def _of_survey(commands: Commands, given: Given, whole: Given) -> _Told:
-    held = _survey(whole)
-    lines = "\n".join(one["command"] for one in whole.get("commands", ()))
-    asked = [_question(tool, taken) for tool, taken in _calls(commands, lines)]
-    if held["experiments"] and not (asked or "methods" in held or given.get("experiment_name")):
-        first = held["experiments"][0]["name"]
-        asked = [_question("survey", {"experiment_name": [first]})]
-    return held, [*held.get("methods", ()), *held["datasets"]], asked
 
 
 def _survey(whole: Given) -> Record:
@@ -407,7 +394,8 @@ def _survey(whole: Given) -> Record:
     return held
 
 
-def _of_gate(given: Given, whole: Given) -> _Told:
+def _of_gate(given: Given, whole: Given) -> tuple[Record, Sequence[str], list[Record]]:
+    """What is told of a verdict, the names in it, and the next questions."""
     from mlflow_mleval.measures.registry import MEASURES
 
     held = {key: whole[key] for key in _GATED if key in whole}
@@ -452,7 +440,7 @@ def _next(
     if not measures or {*measures} - {m for m in MEASURES if MEASURES[m].range == (0, 1)}:
         return []  # somebody has to say first which loss does not matter
     sides = dict(zip(("candidate", "champion"), best, strict=True))
-    taken = {*_options(commands, TOOLS["gate"]), "candidate"}
+    taken = TOOLS["gate"].options(commands)
     kept = {key: value for key, value in runs.items() if key in taken}
     return [_question("gate", {**kept, **sides})]
 
@@ -472,7 +460,7 @@ def _explained(commands: Commands, given: Given) -> Record:
         raise _not_taken(unknown, ["name", "experiment_name"])
     name, options = str(given.get("name", "")), dict[str, Option]()
     for tool in TOOLS.values():
-        options |= _options(commands, tool)
+        options |= tool.options(commands)
     if not name:
         return {"arguments": [*options]}
     _check_size("name", [name])

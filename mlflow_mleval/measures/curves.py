@@ -17,7 +17,7 @@ from scipy import sparse
 from mlflow_mleval.measures.hierarchy import Hierarchy, closure, pattern, spans, stretches
 from mlflow_mleval.measures.inputs import Propensities, dense, rows_of, slices
 from mlflow_mleval.measures.label_ranking import RowScores
-from mlflow_mleval.measures.registry import BINS, ratio
+from mlflow_mleval.measures.registry import BINS, Bounded, ratio
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
 # ---- positives and negatives by score ------------------------------------------------------------
@@ -183,12 +183,8 @@ class ScoreCounts(ScoreRows):
         """The same in rows."""
         if self.sample is None:
             return self
-        rows = _of_classes(enumerate(map(self.sample.rows, self._classes)))
+        rows = _of_classes(enumerate(map(self.sample.rows, range(self.n_classes))))
         return ScoreCounts(self.n_classes, (rows,))
-
-    @property
-    def _classes(self) -> range:
-        return range(self.n_classes)
 
     @classmethod
     def of_entries(
@@ -213,7 +209,7 @@ class ScoreCounts(ScoreRows):
 
     def chosen(self, classes: Sequence[int]) -> ScoreCounts:
         """The counts of some classes, in their order."""
-        if list(classes) == list(self._classes):
+        if list(classes) == list(range(self.n_classes)):
             return self
         if self.sample is not None:
             ordered = self.sample.ordered[list(classes)]
@@ -315,7 +311,7 @@ class ScoreCounts(ScoreRows):
     def rises(self) -> _Rows:
         """Of each class and score of a positive: both kinds there, and with at least this score."""
         if self.sample is not None:
-            return _of_classes(enumerate(map(self.sample.rises, self._classes)))
+            return _of_classes(enumerate(map(self.sample.rises, range(self.n_classes))))
         pieces = []
         for first, piece in self.pieces():
             classes, _, pos, neg = piece.whole.parts[0]
@@ -363,7 +359,7 @@ class ScoreCounts(ScoreRows):
         size, positives = (np.bincount(at, side, number).astype(side.dtype) for side in (n, pos))
         return size, positives, np.bincount(at, n * score, number).astype(float, copy=False)
 
-    def calibration_error(self, bins: int) -> tuple[float, float]:
+    def calibration_error(self, bins: int) -> Bounded:
         """Mean distance of share and score over bins (Naeini et al. 2015), and its error."""
         _, positives, total = self.bins(bins)
         _, score, pos, neg = self.whole.parts[0]
@@ -584,7 +580,7 @@ class ThresholdSums(ScoreRows):
         """The columns from the highest score to the lowest, and their running sums."""
         return [(column[::-1], np.cumsum(column[::-1])) for column in self.whole.parts[0][2:]]
 
-    def f_max(self) -> tuple[float, float]:
+    def f_max(self) -> Bounded:
         """The largest harmonic mean of precision and recall, NaN without truth, and its error."""
         if not self.with_truth:
             return float("nan"), 0.0
@@ -599,7 +595,7 @@ class ThresholdSums(ScoreRows):
         highest = np.minimum((gained + lost - loss) / np.maximum(before, 1), 1)
         return best, max(_largest_f(highest, recall) - best, 0.0)
 
-    def s_min(self) -> tuple[float, float]:
+    def s_min(self) -> Bounded:
         """The least missing and wrong information, NaN if unknown, and its error."""
         if self.information is None:
             return float("nan"), 0.0

@@ -46,7 +46,7 @@ from mlflow_mleval.measures.registry import (
     recall,
 )
 from mlflow_mleval.sentences import some
-from mlflow_mleval.validation import AnyArray, Array, one_of, present, same_axes
+from mlflow_mleval.validation import AnyArray, Columns, one_of, present, same_axes
 
 #: The measures of each family, and the counts that their micro averages need.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -194,7 +194,7 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
     for lo, hi in stretches(cost, _BLOCK):
         t = y[lo:hi]
         q = p[lo:hi]
-        columns: dict[str, AnyArray] = {}
+        columns: Columns = {}
         if "set" in families:
             columns |= set_measures(up, near, t, q, checked.count_root, costs)
         if families != ["set"]:
@@ -261,7 +261,7 @@ def pair_based_measures(
     limit: float,
     far: str,
     tolerance: float,
-) -> dict[str, AnyArray]:
+) -> Columns:
     """The pair-based measures of each instance; an unpaired class costs `limit`."""
     start = pairs.start
     distance = pairs.apart[pairs.kind]
@@ -325,7 +325,7 @@ def nested(labels: sparse.csr_array, above: sparse.csr_array) -> tuple[AnyArray,
     return lower, upper
 
 
-def rates(name: str, both: AnyArray, true: AnyArray, pred: AnyArray) -> dict[str, AnyArray]:
+def rates(name: str, both: AnyArray, true: AnyArray, pred: AnyArray) -> Columns:
     """Precision, recall and F1 of sizes of sets, and the sizes; two empty sets count 1."""
     counts = Counts(both, pred, true, cells=0, empty=1.0)
     values = {"precision": precision(counts), "recall": recall(counts), "f1": f1(counts)}
@@ -340,7 +340,7 @@ def set_measures(
     pred: sparse.csr_array,
     count_root: bool,
     costs: AnyArray | None = None,
-) -> dict[str, AnyArray]:
+) -> Columns:
     """Set measures of classes extended by their ancestors `known`; `costs` are for h_loss."""
     exact = np.ptp(sizes_of(true, pred), axis=0) == 0
     sides = true @ known, pred @ known
@@ -377,7 +377,7 @@ def set_measures(
 
 def descendant_measures(
     up: Parents, number: AnyArray, true: sparse.csr_array, pred: sparse.csr_array
-) -> dict[str, AnyArray]:
+) -> Columns:
     """Set measures of classes extended by their descendants in the whole hierarchy."""
     # few sets remain of instances that list all their ancestors
     first, place = distinct_rows(true, pred)
@@ -396,7 +396,7 @@ def descendant_measures(
     return rates("descendant", *counts[:, place])
 
 
-def level_columns(true: Any, pred: Any, h: Hierarchy, names: Iterable[str]) -> dict[str, Array]:
+def level_columns(true: Any, pred: Any, h: Hierarchy, names: Iterable[str]) -> Columns:
     """Sizes by level of the extended sets of each instance, and the ancestors they lacked."""
     names = set(names)
     levels = sorted({int(found[1]) for found in map(LEVEL_NAME.fullmatch, names) if found})

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from mlflow_mleval.measures.inputs import found_among, rows_of, slices
 from mlflow_mleval.measures.registry import AT_K_NAME, BEST, GAIN, Conventions
-from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
+from mlflow_mleval.validation import AnyArray, Array, Bools, Columns, Ints
 
 _TABLE = 1 << 16  # entries that are looked at together: the working arrays stay in the cache
 
@@ -125,7 +125,7 @@ class RowScores:
 # ---- measures of the order of labels -------------------------------------------------------------
 
 
-def ranking_measures(scores: RowScores, conventions: Conventions = "sklearn") -> dict[str, Array]:
+def ranking_measures(scores: RowScores, conventions: Conventions = "sklearn") -> Columns:
     """The four ranking measures of each instance, by one sort that carries the truth."""
     n, k = scores.true.shape
     stable = conventions == "mulan"
@@ -177,7 +177,7 @@ def ranking_measures(scores: RowScores, conventions: Conventions = "sklearn") ->
 
 def _of_places(
     row: Ints, place: Ints, key: Ints, n: int, k: int, conventions: Conventions
-) -> dict[str, Array]:
+) -> Columns:
     """Coverage, ranking loss and average precision from the places of the relevant labels."""
     stable = conventions == "mulan"
     count = np.bincount(row, minlength=n)
@@ -253,7 +253,7 @@ def parsed(names: Iterable[str]) -> list[tuple[str, int]]:
     return [(found[1], int(found[2])) for found in map(AT_K_NAME.fullmatch, names) if found]
 
 
-def at_k_measures(names: Collection[str], scores: RowScores, propensities: Any) -> dict[str, Array]:
+def at_k_measures(names: Collection[str], scores: RowScores, propensities: Any) -> Columns:
     """The measures at k of each instance; two columns of each propensity-scored one."""
     wanted = parsed(names)
     if not wanted:

@@ -9,7 +9,7 @@ from functools import cached_property, reduce
 from heapq import nlargest
 from itertools import chain
 from operator import or_
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -216,6 +216,11 @@ def _marked_cells(rows: AnyArray, columns: AnyArray, shape: tuple[int, int]) -> 
 # ---- minimal graphs ------------------------------------------------------------------------------
 # Sets of an instance's nodes are integers with one bit a node.
 
+#: A true and a predicted graph; an edge, lower and upper node; and a side and a class of it.
+Graphs: TypeAlias = tuple[int, int]
+Edge: TypeAlias = tuple[int, int]
+Owner: TypeAlias = tuple[int, int]
+
 _STEPS = 200_000  # partial solutions that are looked at, by all classes of an instance
 _COVERS = 2000  # sets of meeting nodes that are looked at
 _WAYS = 64  # shortest paths of one leg that differ in a shared node
@@ -259,7 +264,7 @@ class _Legs:
         self.first = np.searchsorted(legs.edge[:, 0], np.arange(len(self.low) + 1)).tolist()
         self.edge = legs.edge[:, 1:]
 
-    def edges(self, leg: int) -> list[tuple[int, int]]:
+    def edges(self, leg: int) -> list[Edge]:
         return list(map(tuple, self.edge[self.first[leg] : self.first[leg + 1]].tolist()))
 
     def single(self, leg: int) -> bool:
@@ -302,7 +307,7 @@ class _Instance:
             for number, (edges, whole) in enumerate(by_side)
         ]
         # the paths of each class to each of its own meeting nodes, and those of all of a side
-        self.classes: dict[tuple[int, int], dict[int, list[int]]] = {}
+        self.classes: dict[Owner, dict[int, list[int]]] = {}
         self.joins: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]
         for number, side in enumerate(sides):
             for owner, leg in own[number]:
@@ -368,7 +373,17 @@ class _Instance:
 
     def solve(self) -> tuple[int, int, int, bool]:
         """Sizes of the intersection and of both graphs, and whether the search was exhaustive."""
-        groups = list(self._groups())
+        # classes that share meeting nodes, directly or over others
+        joined: list[tuple[int, list[Owner]]] = []
+        for owner, own_tops in self.classes.items():
+            mask, members, apart = reduce(or_, own_tops), [owner], []
+            for other, group in joined:
+                if other & mask:
+                    mask, members = mask | other, group + members
+                else:
+                    apart.append((other, group))
+            joined = [*apart, (mask, members)]
+        groups = [members for _, members in joined]
         # live: nodes that the groups after each may still add
         later = 0
         live = []
@@ -379,7 +394,7 @@ class _Instance:
             tops = reduce(or_, chain.from_iterable(self.classes[owner] for owner in group))
             for top in self._bits(tops):
                 later |= reduce(or_, chain(self.joins[0][top], self.joins[1][top]))
-        n_ways = sum(len(ways) for tops in self.classes.values() for ways in tops.values())
+        n_ways = sum(map(len, chain.from_iterable(tops.values() for tops in self.classes.values())))
         most = max(1, _STEPS // n_ways)
         states = [(0, 0)]
         for group, after in zip(groups, reversed(live), strict=True):
@@ -397,12 +412,12 @@ class _Instance:
 
     def _joined(
         self,
-        states: list[tuple[int, int]],
-        group: list[tuple[int, int]],
+        states: list[Graphs],
+        group: list[Owner],
         cover: int,
         after: int,
         most: int,
-    ) -> list[tuple[int, int]]:
+    ) -> list[Graphs]:
         """The graphs with these classes joined to a cover, and each of its nodes to both sides."""
         steps = []
         for side, owner in group:
@@ -440,28 +455,12 @@ class _Instance:
             yield mask & -mask
             mask &= mask - 1
 
-    def _bounded(self, frontier: _Frontier, most: int) -> list[tuple[int, int]]:
+    def _bounded(self, frontier: _Frontier, most: int) -> list[Graphs]:
         states = frontier.graphs()
         if len(states) > most:
             states = nlargest(most, states, key=_merit)
             self.exact = False
         return states
-
-    def _groups(self) -> Iterator[list[tuple[int, int]]]:
-        """Classes that share meeting nodes, directly or over others."""
-        groups: list[tuple[int, list[tuple[int, int]]]] = []
-        for owner, tops in self.classes.items():
-            mask = reduce(or_, tops)
-            members = [owner]
-            apart = []
-            for other, group in groups:
-                if other & mask:
-                    mask = mask | other
-                    members = group + members
-                else:
-                    apart.append((other, group))
-            groups = [*apart, (mask, members)]
-        return (members for _, members in groups)
 
     def _fewest(self, wanted: list[int]) -> list[int]:
         """All smallest sets of nodes that hold a node of each of these sets."""
@@ -499,7 +498,7 @@ class _Instance:
 
 def _inside(
     side: _Legs, legs: list[int], others: list[int]
-) -> tuple[dict[int, list[tuple[int, int]]], set[int]]:
+) -> tuple[dict[int, list[Edge]], set[int]]:
     """The edges of legs and others within the graph of the legs; and the legs wholly there."""
     edges = {leg: side.edges(leg) for leg in chain(legs, others)}
     inside = set(chain.from_iterable(edges[leg] for leg in legs))
@@ -525,7 +524,7 @@ class _Frontier:
 
     def __init__(self, live: int):
         self.live = live
-        self.best: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+        self.best: dict[Graphs, list[tuple[int, ...]]] = {}
 
     def add(self, true: int, pred: int) -> None:
         both = (true & pred).bit_count()
@@ -539,11 +538,11 @@ class _Frontier:
         rivals[:] = [other for other in rivals if other[0] > both or other[1] < nodes]
         rivals.append((both, nodes, size, true, pred))
 
-    def graphs(self) -> list[tuple[int, int]]:
+    def graphs(self) -> list[Graphs]:
         return [(rival[3], rival[4]) for rivals in self.best.values() for rival in rivals]
 
 
-def _merit(graphs: tuple[int, int]) -> tuple[float, int, int]:
+def _merit(graphs: Graphs) -> tuple[float, int, int]:
     true, pred = graphs
     nodes = true.bit_count() + pred.bit_count()
     return (true & pred).bit_count() / nodes, -nodes, -pred.bit_count()

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from mlflow_mleval.validation import AnyArray, Array
 Conventions = Literal["sklearn", "mulan"]
 CONVENTIONS: tuple[str, ...] = ("sklearn", "mulan")
 NAN = float("nan")
+#: A value, and what it can be wrong by.
+Bounded: TypeAlias = tuple[float, float]
 
 
 def ratio(part: Any, whole: Any, otherwise: Any = 0.0) -> Array:
@@ -263,13 +265,13 @@ def f1_of_sets(shared: Any, one: Any, other: Any) -> Any:
     return 2 * shared / (one + other) if one + other else 1.0
 
 
-def area(curve: str, average: str) -> Callable[[Any], tuple[float, float]]:
+def area(curve: str, average: str) -> Callable[[Any], Bounded]:
     """The area under a curve, ``auroc``, ``ap`` or ``interpolated``, and what it can be wrong by:
     of all labels pooled ("micro"), or averaged where it is defined ("macro"), by positives
     ("weighted").
     """
 
-    def read(sums: Any) -> tuple[float, float]:
+    def read(sums: Any) -> Bounded:
         counts = sums.counts_by_score
         if counts is None:
             return NAN, 0.0
@@ -285,10 +287,10 @@ def area(curve: str, average: str) -> Callable[[Any], tuple[float, float]]:
     return read
 
 
-def calibration(bins: int) -> Callable[[Any], tuple[float, float]]:
+def calibration(bins: int) -> Callable[[Any], Bounded]:
     """The calibration error of so many bins, and what it can be wrong by."""
 
-    def read(sums: Any) -> tuple[float, float]:
+    def read(sums: Any) -> Bounded:
         return sums.confidence.calibration_error(bins) if sums.confidence else (NAN, 0.0)
 
     return read
@@ -304,10 +306,10 @@ def top_k(k: int) -> Callable[[Any], float]:
     return read
 
 
-def over_thresholds(name: str) -> Callable[[Any], tuple[float, float]]:
+def over_thresholds(name: str) -> Callable[[Any], Bounded]:
     """A measure of `ThresholdSums`, and what it can be wrong by."""
 
-    def read(sums: Any) -> tuple[float, float]:
+    def read(sums: Any) -> Bounded:
         there = sums.thresholds is not None and sums.errors is not None
         return getattr(sums.thresholds, name)() if there else (NAN, 0.0)
 
@@ -339,7 +341,7 @@ ECE_NAME = re.compile(r"ece_([1-9][0-9]{0,4})")
 DISTANCE_NAME = re.compile(r"distance_at_([1-9][0-9]{0,5})")
 Direction = Literal["min", "max"]
 #: A function of sums over instances: its value, else NaN, maybe with what it can be wrong by.
-Formula = Callable[[Any], float | tuple[float, float]]
+Formula = Callable[[Any], float | Bounded]
 
 #: What is predicted of an instance: labels, one of several classes, or classes of a hierarchy.
 LABEL_SETS = "label sets"

@@ -52,7 +52,7 @@ from mlflow_mleval.measures.registry import (
     numbers,
 )
 from mlflow_mleval.sentences import some
-from mlflow_mleval.validation import AnyArray, Array, Ints, groups, present
+from mlflow_mleval.validation import AnyArray, Array, Columns, Ints, groups, present
 
 # Cells, and stored entries, handled at a time: the working arrays of a block stay in the cache.
 _BLOCK = 1 << 15
@@ -185,7 +185,7 @@ class Sums:
         return Counts(shared, predicted, true, self.size, empty, self.confusion is not None)
 
     @property
-    def by_score(self) -> dict[str, Array]:
+    def by_score(self) -> Columns:
         """What scores tell of each label, as far as it was asked for."""
         counts = self.counts_by_score
         columns = {}
@@ -368,7 +368,7 @@ class _Errors:
     def are_soft(self) -> bool:
         return self.span[0] >= 0 and self.span[1] <= 1
 
-    def losses(self, n: int) -> dict[str, Array]:
+    def losses(self, n: int) -> Columns:
         """Log loss and Brier score of each row, as far as they were asked for."""
         if not self.are_soft:
             return {name: np.full(n, np.nan) for name in self.asked}

@@ -13,7 +13,7 @@ import time
 import traceback
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -87,6 +87,7 @@ class NoPartError(MlevalError):
 
 
 _BETTER = {"min": "smaller", "max": "larger"}
+_OPPOSITE = {"min": "max", "max": "min"}
 #: What can be done about methods without a result on a dataset.
 _GAPS = (
     ("give them the worst value of the dataset", {"missing": "worst"}),
@@ -243,8 +244,11 @@ def compared(job: Job, tell: Tell) -> Held:
         if not (was_off <= off and held.material.can_lose(more)):
             held, before, more = None, None, frozenset()
     if held is None:
-        made = int(time.time() * 1000)
-        ahead = _ending_after(made, chosen)
+        made, ahead = int(time.time() * 1000), 0
+        ids, later = [*chosen.experiment_ids], chosen.runs_after(made)
+        with suppress(MlflowException):  # reading says what is the matter
+            runs = MlflowClient().search_runs(ids, later, max_results=page.NEW)
+            ahead = sum(run.data.tags.get(schema.TAG_KIND) not in schema.RECORDS for run in runs)
         material = read(chosen.choices, whole=True, stage=stage, word=page.as_option)
         source = {**material.study.source, "tracking_uri": job["address"]}
         material = replace(material, study=replace(material.study, source=source))
@@ -252,16 +256,6 @@ def compared(job: Job, tell: Tell) -> Held:
     used = held.material.without(more) if more else held.material
     comparison = comparison_of(used, chosen.choices, whole=True, stage=stage, before=before)
     return replace(held, chosen=chosen, comparison=comparison)
-
-
-def _ending_after(moment: int, chosen: page.PageSelection) -> int:
-    """How many runs of the selection, up to `NEW`, say that they ended after a moment."""
-    asked = chosen.runs_after(moment)
-    try:
-        runs = MlflowClient().search_runs([*chosen.experiment_ids], asked, max_results=page.NEW)
-    except MlflowException:  # reading says what is the matter
-        return 0
-    return sum(run.data.tags.get(schema.TAG_KIND) not in schema.RECORDS for run in runs)
 
 
 def _answer(job: Job, tell: Tell) -> Made:
@@ -309,26 +303,33 @@ def _answer(job: Job, tell: Tell) -> Made:
 def remedies(study: Any, choices: Choices) -> Iterator[tuple[str, str, Ways]]:
     """What removes a doubt: the section of the number that it concerns, why, and the ways."""
     declared = {*choices["minimize"], *choices["maximize"]}
-    unsure = [m for m in study.measures if m not in declared and direction_of(m) is None]
-    taken = {measure: study.directions[measure] for measure in unsure}
-    if proposed := _undirected(study):
-        left = [
-            (f"“{m}”: {_BETTER[way]} is better ✓", _declaring({**taken, m: way}, study, choices))
-            for m, way in proposed.items()
-        ]
+    taken: dict[str, str] = {
+        m: study.directions[m]
+        for m in study.measures
+        if m not in declared and direction_of(m) is None
+    }
+    left = []
+    for one in study.excluded:
+        way = proposed_direction(one.name)
+        if one.undirected and way is not None and not is_cost(one.name):
+            what = f"“{one.name}”: {_BETTER[way]} is better ✓"
+            left.append((what, _declaring({**taken, one.name: way}, study, choices)))
+    if left:
         yield "decision", "Left out, for nobody has said which way is better", left[:DOUBTED]
     if taken:
-        ways = [(what, _declaring(way, study, choices)) for what, way in _readings(taken)]
+        told = [f"“{m}”: {_BETTER[way]}" for m, way in taken.items()][:DOUBTED]
+        if len(taken) > DOUBTED:
+            told.append(f"{len(taken) - DOUBTED} more")
+        ways = [(f"{', '.join(told)} is better ✓", _declaring(taken, study, choices))]
+        for measure in [*taken][:DOUBTED]:
+            other = _OPPOSITE[taken[measure]]
+            which = f"“{measure}”: " if len(taken) > 1 else ""
+            changed = _declaring({**taken, measure: other}, study, choices)
+            ways.append((f"{which}no, {_BETTER[other]} is better", changed))
         yield "decision", "Nobody has said which way is better; this was taken", ways
     if study.filled:
         why = f"{count(len(study.filled), 'missing result')} counted as the dataset's worst"
-        yield "ranking", why, [way for way in _GAPS if way[1]["missing"] != choices["missing"]]
-
-
-def _undirected(study: Any) -> dict[str, str]:
-    """Measures that were left out for want of a direction, with what their names suggest."""
-    names = [one.name for one in study.excluded if one.undirected and not is_cost(one.name)]
-    return {name: way for name in names if (way := proposed_direction(name))}
+        yield "ranking", why, _GAPS[1:]
 
 
 def _declaring(ways: Mapping[str, str], study: Any, choices: Choices) -> Choices:
@@ -338,17 +339,6 @@ def _declaring(ways: Mapping[str, str], study: Any, choices: Choices) -> Choices
         "measures": [m for m in used if m not in (choices["measures"] or ())],
         **{f"{side}imize": [m for m, of in ways.items() if of == side] for side in _BETTER},
     }
-
-
-def _readings(taken: Mapping[str, str]) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The directions that were taken, in words, and for each of the first measures the other."""
-    told = [f"“{m}”: {_BETTER[way]}" for m, way in taken.items()][:DOUBTED]
-    more = [f"{len(taken) - DOUBTED} more"] if len(taken) > DOUBTED else []
-    yield f"{', '.join(told + more)} is better ✓", taken
-    for measure in [*taken][:DOUBTED]:
-        way = "min" if taken[measure] == "max" else "max"
-        which = f"“{measure}”: " if len(taken) > 1 else ""
-        yield f"{which}no, {_BETTER[way]} is better", {**taken, measure: way}
 
 
 def chips(study: Any) -> list[Made]:

@@ -147,7 +147,7 @@ MADE = "X-Mleval-Made"
 class Failure(Exception):
     """What goes wrong with a request, as the page is told."""
 
-    def __init__(self, status: int, error: str = "", **more: Any) -> None:
+    def __init__(self, status: int = 202, error: str = "", **more: Any) -> None:
         told = {"error": error} if error else {}
         self.status, self.content = status, {"state": "failed", **told, **more}
         super().__init__(error)
@@ -182,12 +182,7 @@ class Page:
             pages.register_error_handler(kind, _failed)
         self.app.register_blueprint(pages)
         self.app.after_request(self._finished)
-        self.app.wsgi_app = self._entered(self.app.wsgi_app)  # type: ignore[method-assign]
-
-    def _entered(self, answer: Callable[..., Any]) -> Callable[..., Any]:
-        """The application; a request of ours is answered where the desk is, and verifies the
-        member's login once.
-        """
+        answer = self.app.wsgi_app
 
         def call(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
             path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
@@ -204,7 +199,8 @@ class Page:
             with members.one_request():
                 return answer(environ, start_response)
 
-        return call
+        # A request of ours is answered where the desk is, and verifies the member's login once.
+        self.app.wsgi_app = call  # type: ignore[method-assign]
 
     def _own(self, path: str) -> bool:
         """Whether an address is one of the page's."""
@@ -270,10 +266,9 @@ class Page:
         return _html(rendered("experiments.html.j2", **shown))
 
     def survey(self) -> Response:
-        selection = self._readable()
-        job = {"what": "survey", "given": dict(selection.given)}
+        job = self._job("survey", self._readable())
         newer = _number("newer-than", "0", "a time in milliseconds")
-        return _html(self._made(self._key(selection, "survey"), job, "survey", newer)["text"])
+        return _html(self._made(job, "survey", newer)["text"])
 
     def answer(self) -> Response:
         selection = self._readable()
@@ -284,7 +279,8 @@ class Page:
         # nothing is written; MLflow says whether the member might
         tried = self.inside.post(self._caller, "runs/log-batch", {"run_id": made["run_id"]})
         told["unwritable"] = READ_ONLY if tried.status_code == 403 else ""
-        return _json({"state": "ready", "key": self._key(selection, "answer"), **told, **about})
+        key = _job_name(self._job("answer", selection))
+        return _json({"state": "ready", "key": key, **told, **about})
 
     def section(self) -> Response:
         selection, each = self._readable(), _number("each", "0", "a number of runs")
@@ -337,11 +333,8 @@ class Page:
         _refuse_other_sites()
         how = parsed(request.args.to_dict(flat=False), gate_options())
         sides, names, selection = self._sides()
-        given = {} if selection is None else dict(selection.given)
-        key = how.key("gate", *sides, *names, str(given), self._caller.workspace, self._address)
-        job = {"what": "gate", "how": dict(how.given), "given": given}
-        job |= {"sides": sides, "names": names}
-        return _html(self._made(key, job, "survey", int(time.time() * 1000) - JUDGED)["text"])
+        job = self._job("gate", selection, how=dict(how.given), sides=sides, names=names)
+        return _html(self._made(job, "survey", int(time.time() * 1000) - JUDGED)["text"])
 
     def _sides(self) -> tuple[list[str], list[str], PageSelection | None]:
         """Candidate and champion, what they are called, and the selection of which they are
@@ -373,15 +366,14 @@ class Page:
             raise Failure(403, reason, reload=True)
         selection = self._readable()
         about, caller = self._compared(selection), self._caller
-        key = selection.key("store", self._address, caller.identity, str(about["made"]))
-        job = {"what": "store", "user": caller.user, "given": dict(selection.given)}
-        job["held"] = about["held"]
-        done = self._made(key, job, "part")
+        member = {"user": caller.user, "identity": caller.identity}
+        job = self._job("store", selection, of=about["made"], held=about["held"], **member)
+        done = self._made(job, "part")
         path = {"run_id": done["run_id"]}
         info = self.inside.told(caller, "runs/get", **path).get("run", {}).get("info", {})
         if info.get("lifecycle_stage") != "active":  # deleted since then
-            self.desk.forget(key)
-            done = self._made(key, job, "part")
+            self.desk.forget(_job_name(job))
+            done = self._made(job, "part")
         link = "../#" + schema.PLACE_OF_REPORT.format(done["experiment_id"], done["run_id"])
         return _json({"run_id": done["run_id"], "address": link, "left_out": done["left_out"]})
 
@@ -396,29 +388,32 @@ class Page:
 
     def _compared(self, selection: PageSelection, newer: int = 0) -> Made:
         """The answer to a selection; while there is none that is new enough, 202."""
-        reads = self._key(selection.without(*COMPARING), "answer")
-        job: Made = {"what": "answer", "reads": reads, "given": dict(selection.given)}
-        job["held"] = self.desk.held(reads, newer)
-        return self._made(self._key(selection, "answer"), job, "answer", newer)
+        reads = _job_name(self._job("answer", selection.without(*COMPARING)))
+        before = {"reads": reads, "held": self.desk.held(reads, newer)}
+        return self._made(self._job("answer", selection, **before), "answer", newer)
 
     def _part(
         self, selection: PageSelection, part: str, seconds: float = SHORT, **more: Any
     ) -> str:
         """A part of the answer, made now unless somebody asked for it before."""
         about = self._compared(selection)
-        key = selection.key(part, str(more), self._key(selection, "answer"), str(about["made"]))
-        job = {"what": "part", "part": part, "given": dict(selection.given), **more}
-        job["held"] = about["held"]
-        return self._made(key, job, "part", wait=seconds)["text"]
+        of = {"part": part, "of": about["made"], "held": about["held"], **more}
+        return self._made(self._job("part", selection, **of), "part", wait=seconds)["text"]
 
-    def _made(self, key: str, job: Made, lane: str, newer: int = 0, wait: float = 0.0) -> Made:
+    def _job(self, what: str, selection: PageSelection | None, **more: Any) -> Made:
+        """What is to be done, where, and of which runs."""
+        address = request.url_root.rstrip("/") + self.prefix
+        where = {"address": address, "workspace": self._caller.workspace}
+        given = {} if selection is None else dict(selection.given)
+        return {"what": what, "given": given, **where, **more}
+
+    def _made(self, job: Made, lane: str, newer: int = 0, wait: float = 0.0) -> Made:
         """What the desk has made of a job, which says what it is about; 202 while it is at work."""
         took = time.monotonic() - request.environ.get("mleval.came", time.monotonic())
         how = {"lane": lane, "newer": newer, "patience": took, "wait": wait}
-        told = self.desk.ask(key, self._caller, {**job, "address": self._address}, **how)
+        told = self.desk.ask(_job_name(job), self._caller, job, **how)
         if "state" in told:
-            told = dict(told)
-            raise Failure(told.pop("status", 202), told.pop("error", ""), **told)
+            raise Failure(**told)
         texts = {name: zlib.decompress(text).decode() for name, text in told["texts"].items()}
         return {**told, "texts": texts, "text": texts.get("text", "")}
 
@@ -446,12 +441,11 @@ class Page:
             raise Failure(403, text + "owner.", field=field)
         return selection
 
-    def _key(self, selection: PageSelection, what: str) -> str:
-        return selection.key(what, self._caller.workspace, self._address, __version__)
 
-    @property
-    def _address(self) -> str:
-        return request.url_root.rstrip("/") + self.prefix
+def _job_name(job: Made) -> str:
+    """A name for what a job yields, among those of strangers."""
+    told = {key: value for key, value in job.items() if key not in ("reads", "held")}
+    return sha256(json.dumps([__version__, told]).encode()).hexdigest()
 
 
 def _refuse_other_sites() -> None:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from hashlib import sha256
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
@@ -26,6 +25,7 @@ from mlflow_mleval.selection import (
     METHOD_RULES,
     Choices,
     Selection,
+    Typed,
     command_line,
 )
 from mlflow_mleval.sentences import Argument
@@ -108,9 +108,9 @@ class PageSelection:
         """The command that reports the same."""
         return command_line(["mleval", "report"], self.flags(options()))
 
-    def flags(self, taken: Mapping[str, Option]) -> list[tuple[str, str | None]]:
+    def flags(self, taken: Mapping[str, Option]) -> list[Typed]:
         """What was chosen by these options, as it is typed."""
-        typed: list[tuple[str, str | None]] = []
+        typed: list[Typed] = []
         for name, values in self.given:
             if name == experiment_ids.field:
                 typed += [("-n", value) for value in values]
@@ -129,10 +129,6 @@ class PageSelection:
         """The selection as the address says it, without these names."""
         given = [(name, values) for name, values in self.given if name not in names]
         return replace(self, given=tuple(given))
-
-    def key(self, *more: str) -> str:
-        """A name for whatever this selection yields, among strangers' selections."""
-        return sha256("\0".join([self.query, *more]).encode()).hexdigest()[:32]
 
     def adding(self, arguments: Choices) -> PageSelection:
         """The selection with further arguments of Python; those that may be repeated are added to,

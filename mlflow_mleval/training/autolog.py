@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import FrameType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -190,6 +190,10 @@ def _tell() -> None:
         warn(_news.pop(0))
 
 
+#: An evaluation, and what is known of it beside.
+Evaluated: TypeAlias = tuple[Evaluation, LogOptions]
+
+
 @dataclass
 class Sink:
     """Logs evaluations for a script that does not know of it.
@@ -220,7 +224,7 @@ class Sink:
     def log(
         self,
         what: str,
-        make: Callable[[], tuple[Evaluation, LogOptions]],
+        make: Callable[[], Evaluated],
         estimator: Any,
         X: Any,
         Y: Any,
@@ -274,10 +278,9 @@ class Sink:
             else:
                 method = self.method or tags.get(schema.TAG_METHOD, method)
                 dataset = self.dataset or tags.get(schema.TAG_DATASET, dataset)
-        payload = replace(payload_of(ev, method, dataset, options), params=params)
-        delivery.send(what, payload, run_id, experiment, run)
-        if delivery.warning:
-            self.warn(delivery.warning)
+        payload = payload_of(ev, method, dataset, options, params=params)
+        if warning := delivery.send(what, payload, run_id, experiment, run):
+            self.warn(warning)
 
 
 def _start_anew() -> None:
@@ -689,7 +692,7 @@ class SklearnAutolog:
                 return
             fit.evaluated.add(weighted)
 
-            def evaluation() -> tuple[Evaluation, LogOptions]:
+            def evaluation() -> Evaluated:
                 labels, trained = labels_of(Y), getattr(estimator, "classes_", None)
                 if isinstance(labels, list) and trained is not None:
                     labels = np.asarray(trained).tolist()
@@ -732,7 +735,7 @@ class SklearnAutolog:
         estimators = result["estimator"] if asked else result.pop("estimator")
         X, Y, splits = call["X"], call["y"], call["cv"].splits
 
-        def evaluation() -> tuple[Evaluation, LogOptions]:
+        def evaluation() -> Evaluated:
             labels, predictions = labels_of(Y), []
             for i, (fitted, (_, test)) in enumerate(zip(estimators, splits, strict=True)):
                 try:
@@ -753,7 +756,7 @@ class SklearnAutolog:
         result = original(**call)
         X, Y, splits = call["X"], call["y"], call["cv"].splits
 
-        def evaluation() -> tuple[Evaluation, LogOptions]:
+        def evaluation() -> Evaluated:
             truth = np.asarray(Y)
             labels: Any = labels_of(Y)
             options = dict(self._options(labels))
@@ -783,7 +786,7 @@ class SklearnAutolog:
             )
             return
 
-        def evaluation() -> tuple[Evaluation, LogOptions]:
+        def evaluation() -> Evaluated:
             if cv is _SPENT:
                 raise TypeError("its splits can be drawn only once. Pass cv as a list.")
             labels: Any = labels_of(Y)
@@ -797,9 +800,7 @@ class SklearnAutolog:
         run_id = self._fits.get(search, _LastFit()).run_id
         self.sink.log("a search", evaluation, search, X, Y, run_id)
 
-    def _folds(
-        self, predictions: list[Predictions], Y: Any, splits: Any, times: Any
-    ) -> tuple[Evaluation, LogOptions]:
+    def _folds(self, predictions: list[Predictions], Y: Any, splits: Any, times: Any) -> Evaluated:
         if reason := without_scores(predictions):
             self.sink.warn(reason)
         Y = Y if hasattr(Y, "shape") else np.asarray(Y)

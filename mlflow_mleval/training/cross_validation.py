@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -41,6 +41,9 @@ from mlflow_mleval.validation import (
     present,
     refuse_keywords,
 )
+
+#: Training and test rows of each fold.
+Splits: TypeAlias = Sequence[tuple[Any, Any]]
 
 
 def cross_validate(
@@ -129,18 +132,29 @@ def cross_validate(
     refuse_keywords(cross_validate, hierarchy_options, further)
     one_of(conventions, "conventions", CONVENTIONS)
     refuse_regressor(estimator)
-    n_labels = _labels_of(Y, label_names)
+    n_labels: int | list[Any]
+    if is_vector(Y):
+        classes = np.unique(classes_of(Y, "Y")).tolist() if label_names is None else label_names
+        label_names = n_labels = list(classes)
+    else:
+        n_labels = binary_matrix(Y, "Y").shape[1]
     Y = Y if hasattr(Y, "shape") else np.asarray(Y)
     if sample_weight is not None:
         sample_weight = instance_weights(sample_weight, Y.shape[0])
     target = runs.target(run_id) if experiment_name is None else None
     if log:
         tags = in_bounded_time(lambda: runs.held(target, experiment_name))
-        named = {} if runs.holds_result(tags) else tags
+        is_held = runs.holds_result(tags)
+        named = {} if is_held else tags
         method = method or named.get(schema.TAG_METHOD) or method_name(estimator)
         dataset = dataset or named.get(schema.TAG_DATASET)
         dataset = dataset or dataset_name(X, Y, sample_weight)
-        _refuse_other(tags, method, dataset)
+        held = tags.get(schema.TAG_METHOD), tags.get(schema.TAG_DATASET)
+        if is_held and held != (method, dataset):
+            raise StoreError(
+                f"the run holds {held[0]} on {held[1]} already, and a run is one method on one "
+                f"dataset. Start another run for {method} on {dataset}."
+            )
     predictions, splits, fit_times = fold_predictions(
         estimator, X, Y, n_labels, cv=cv, groups=groups, params=params, n_jobs=n_jobs
     )
@@ -151,7 +165,7 @@ def cross_validate(
         Y,
         splits,
         fit_times,
-        label_names=n_labels if isinstance(n_labels, list) else label_names,
+        label_names=label_names,
         hierarchy=hierarchy,
         conventions=conventions,
         sample_weight=sample_weight,
@@ -164,35 +178,16 @@ def cross_validate(
         ev = with_clusters(ev, np.asarray(clusters)[present(ev.instances).index])
     if log:
         options = replace(split_facts(Y, splits), log_instances=log_instances)
-        payload = payload_of(ev, present(method), present(dataset), options)
-        payload = replace(payload, params=params_of(estimator))
-        delivery = Delivery()
-        delivery.send("the evaluation", payload, target, experiment_name)
-        if delivery.warning:
-            warnings.warn(f"{delivery.warning}. Or pass it to mleval.log_evaluation.", stacklevel=2)
+        names = present(method), present(dataset)
+        payload = payload_of(ev, *names, options, params=params_of(estimator))
+        if warning := Delivery().send("the evaluation", payload, target, experiment_name):
+            warnings.warn(f"{warning}. Or pass it to mleval.log_evaluation.", stacklevel=2)
     return ev
-
-
-def _labels_of(Y: Any, label_names: Sequence[Hashable] | None) -> int | list[Any]:
-    """The number of labels; of one label its classes."""
-    if not is_vector(Y):
-        return binary_matrix(Y, "Y").shape[1]
-    return list(np.unique(classes_of(Y, "Y")).tolist() if label_names is None else label_names)
-
-
-def _refuse_other(tags: Mapping[str, str], method: str, dataset: str) -> None:
-    """Raise StoreError where the run holds the result of another method or dataset."""
-    held = tags.get(schema.TAG_METHOD), tags.get(schema.TAG_DATASET)
-    if runs.holds_result(tags) and held != (method, dataset):
-        raise StoreError(
-            f"the run holds {held[0]} on {held[1]} already, and a run is one method on one "
-            f"dataset. Start another run for {method} on {dataset}."
-        )
 
 
 def fold_predictions(
     estimator: Any, X: Any, Y: Any, n_labels: int | list[Any], **options: Any
-) -> tuple[list[Predictions], list[tuple[Any, Any]], Any]:
+) -> tuple[list[Predictions], Splits, Any]:
     """Predictions for each fold's test rows, the (train, test) rows of each fold, and the seconds
     to fit each.
 
@@ -202,7 +197,7 @@ def fold_predictions(
         _Fold(estimator, n_labels),
         X,
         Y.toarray() if sparse.issparse(Y) else Y,
-        scoring=_predict_fold,
+        scoring=_Fold.score,
         return_estimator=True,
         return_indices=True,
         error_score="raise",
@@ -215,7 +210,7 @@ def fold_predictions(
 def evaluate_folds(
     predictions: Sequence[Predictions],
     Y: Any,
-    splits: Sequence[tuple[Any, Any]],
+    splits: Splits,
     fit_times: Any,
     **options: Any,
 ) -> Evaluation:
@@ -259,7 +254,7 @@ def without_scores(predictions: Sequence[Predictions]) -> str:
     return f"no measure of scores: {of} folds have none ({reasons[0]})."
 
 
-def split_facts(Y: Any, splits: Sequence[tuple[Any, Any]]) -> LogOptions:
+def split_facts(Y: Any, splits: Splits) -> LogOptions:
     """What pairs the folds of one run with those of another."""
     return LogOptions(
         truth=Y,
@@ -289,14 +284,13 @@ class _Fold(BaseEstimator):
             self.trained_ = set(np.unique(classes_of(y, "Y")).tolist())
         return self
 
-
-def _predict_fold(fold: _Fold, X: Any, y: Any) -> float:
-    """A scorer that keeps the predictions."""
-    if isinstance(fold.n_labels, list):
-        refuse_unseen(y, fold.trained_)
-    fold.predictions_ = predict(fold.estimator, X, fold.n_labels)
-    fold.estimator = None
-    return 0.0
+    def score(self, X: Any, y: Any) -> float:
+        """A score that tells nothing: the predictions are kept."""
+        if isinstance(self.n_labels, list):
+            refuse_unseen(y, self.trained_)
+        self.predictions_ = predict(self.estimator, X, self.n_labels)
+        self.estimator = None
+        return 0.0
 
 
 def refuse_unseen(y: Any, trained: Collection[Any]) -> None:

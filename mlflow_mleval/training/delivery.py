@@ -172,7 +172,9 @@ def _send(payload: runs.Payload, parts: dict[str, Any], name: str | None) -> boo
                 runs.write(payload, run_id=parts["run_id"])
                 return same and runs.holds_result(tags)
             name = runs.experiment_of(parts["run_id"])
-    name = name or _experiment(parts["experiment"])
+    if name is None and (name := parts["experiment"].get("name")) is None:
+        with store.reading():
+            name = client.get_experiment(parts["experiment"]["id"]).name
     experiment_id = store.ensure_experiment(client, name)
 
     def claimants() -> list[Run]:
@@ -192,14 +194,6 @@ def _send(payload: runs.Payload, parts: dict[str, Any], name: str | None) -> boo
 
 def _whole(claimants: list[Run]) -> list[Run]:
     return [run for run in claimants if runs.holds_result(run.data.tags)]
-
-
-def _experiment(kept: dict[str, str]) -> str:
-    """The name of the experiment to which a kept result was to go."""
-    if "name" in kept:
-        return kept["name"]
-    with store.reading():
-        return store.connect().get_experiment(kept["id"]).name
 
 
 # --------------------------------------------------------------------------------------------------
@@ -226,16 +220,16 @@ _troubles: dict[str, _Trouble] = {}
 class Delivery:
     """One evaluation's dealings with the store.
 
-    `warning` is what the user must be told, `reason` why nothing goes to the store any more, both
-    empty where all is well; `error` is what this delivery met, `news` whether it is the first to.
-    With `now` a store that has failed is asked even if its time has not come; `seconds` are those
-    to wait in all, or, `renewed`, for each request.
+    `reason` is why nothing goes to the store any more, empty where all is well; `error` is what
+    this delivery met, `news` whether it is the first to. With `now` a store that has failed is
+    asked even if its time has not come; `seconds` are those to wait in all, or, `renewed`, for each
+    request.
     """
 
     def __init__(
         self, *, now: bool = False, seconds: float | None = None, renewed: bool = False
     ) -> None:
-        self.warning = self.reason = ""
+        self.reason = ""
         self.error: Exception | None = None
         self.news = False
         self._uri = mlflow.get_tracking_uri()
@@ -275,19 +269,21 @@ class Delivery:
         run_id: str | None,
         experiment_name: str | None,
         run: Run | None = None,
-    ) -> None:
-        """Write to the store, else to the local folder."""
+    ) -> str:
+        """Write to the store, else to the local folder; what the user must be told of that, empty
+        where there is nothing to tell.
+        """
         payload = _made(payload)
         self.write(
             lambda: runs.write(payload, run_id=run_id, experiment_name=experiment_name, run=run)
         )
         if not self.reason:
-            return
+            return ""
         again = ", and so is what follows until the store answers again"
         more = again if self._uri in _troubles else ""
         is_kept, text = _kept(payload, run_id, experiment_name, more)
-        if self.news or not is_kept:
-            self.warning = f"{what} was not logged. {self.reason} {text}"
+        told = self.news or not is_kept
+        return f"{what} was not logged. {self.reason} {text}" if told else ""
 
     def _try(self, act: Callable[[], T], seconds: float) -> T | None:
         start = time.monotonic()

@@ -19,7 +19,7 @@ import pandas as pd
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone, is_regressor
-from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import type_of_target
@@ -98,19 +98,6 @@ def _way_to_scores(estimator: Any) -> str:
     )
 
 
-def _predicted(estimator: Any, X: Any) -> tuple[Any, Any]:
-    """Predictions, and what has the scores: a forest is asked once for both."""
-    is_forest = type(estimator).__module__ == "sklearn.ensemble._forest"
-    if not is_forest or not hasattr(estimator, "predict_proba"):
-        return estimator.predict(X), estimator
-    scores, classes = estimator.predict_proba(X), estimator.classes_
-    asked = SimpleNamespace(classes_=classes, predict_proba=lambda X: scores)
-    if not isinstance(scores, list):
-        return classes[scores.argmax(axis=1)], asked
-    columns = [own[part.argmax(axis=1)] for own, part in zip(classes, scores, strict=True)]
-    return np.column_stack(columns), asked
-
-
 def predict(estimator: Any, X: Any, labels: int | Sequence[Any]) -> Predictions:
     """Label predictions and scores of a fitted estimator; `labels` is K, or the classes of one.
 
@@ -127,11 +114,22 @@ def predict(estimator: Any, X: Any, labels: int | Sequence[Any]) -> Predictions:
     array([[1., 0., 0.]])
     """
     start = time.perf_counter()
-    raw, estimator = _predicted(estimator, X)
+    is_forest = type(estimator).__module__ == "sklearn.ensemble._forest"
+    if is_forest and hasattr(estimator, "predict_proba"):  # it is asked once for both
+        scores, own = estimator.predict_proba(X), estimator.classes_
+        estimator = SimpleNamespace(classes_=own, predict_proba=lambda X: scores)
+        if isinstance(scores, list):
+            by_label = zip(own, scores, strict=True)
+            raw = np.column_stack([classes[part.argmax(axis=1)] for classes, part in by_label])
+        else:
+            raw = own[scores.argmax(axis=1)]
+    else:
+        raw = estimator.predict(X)
     seconds = time.perf_counter() - start
     is_probability = True
-    y_pred = as_matrix(raw, labels) if isinstance(labels, int) else column(raw)
-    if y_pred.ndim != (2 if isinstance(labels, int) else 1):
+    if isinstance(labels, int):
+        y_pred = as_matrix(raw, labels)
+    elif (y_pred := column(raw)).ndim != 1:
         want = "one class for each instance"
         raise ValueError(f"the estimator must return {want}, got shape {y_pred.shape}.")
     try:
@@ -146,8 +144,8 @@ def predict(estimator: Any, X: Any, labels: int | Sequence[Any]) -> Predictions:
             of_pairs = getattr(last, "decision_function_shape", "ovr") == "ovo"
             if way == "decision_function" and len(labels) > 2 and of_pairs:
                 raise ValueError("its decision values are of pairs of classes ('ovo')")
-            trained, scores = np.asarray(estimator.classes_).tolist(), getattr(estimator, way)(X)
-            y_score, is_probability = columns_of_classes(scores, way, trained, list(labels))
+            trained, given = np.asarray(estimator.classes_).tolist(), getattr(estimator, way)(X)
+            y_score, is_probability = columns_of_classes(given, way, trained, list(labels))
             if not np.isfinite(y_score).all():
                 raise ValueError("some scores are NaN or infinite")
     except Exception as error:  # an estimator may raise anything, and its predictions are good
@@ -249,20 +247,15 @@ def _score_of(estimator: Any, X: Any, n_labels: int, y_pred: Any) -> Any:
     try:
         return as_matrix(getattr(estimator, way)(X), n_labels, classes)
     except ValueError:
-        is_chain = isinstance(estimator, ClassifierChain)
-        if not is_chain or getattr(estimator, "chain_method_", "predict") != "predict":
+        if getattr(estimator, "chain_method_", None) != "predict":
             raise
-    return _chain_score(estimator, X, y_pred)
-
-
-def _chain_score(chain: ClassifierChain, X: Any, y_pred: AnyArray) -> AnyArray:
-    """Scores of a chain of which some link saw one class only, which scikit-learn refuses."""
+    # a chain of which some link saw one class only, which scikit-learn refuses
     stack = partial(sparse.hstack, format="csr") if sparse.issparse(X) else np.hstack
     columns = []
-    for i, link in enumerate(chain.estimators_):
-        seen = stack([X, y_pred[:, chain.order_[:i]]]) if i else X
+    for i, link in enumerate(estimator.estimators_):
+        seen = stack([X, y_pred[:, estimator.order_[:i]]])
         columns.append(_score_of(link, seen, 1, None))
-    return np.hstack(columns)[:, np.argsort(chain.order_)]
+    return np.hstack(columns)[:, np.argsort(estimator.order_)]
 
 
 def _inverted(y_score: Any, y_pred: Any) -> bool:

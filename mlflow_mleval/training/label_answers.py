@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
 from mlflow import MlflowClient
@@ -30,6 +30,9 @@ from mlflow_mleval.validation import present, refuse_keywords
 if TYPE_CHECKING:
     from mlflow.genai.scorers import Scorer
     from typing_extensions import Unpack
+
+#: What makes labels of an answer.
+Parse: TypeAlias = Callable[[Any], Collection[str]]
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def evaluate_answers(
     predicted: str = OUTPUTS,
     expected: str = EXPECTATIONS,
     *,
-    parse: Callable[[Any], Collection[str]] | None = None,
+    parse: Parse | None = None,
     method: str | None = None,
     dataset: str | None = None,
     experiment_name: str | None = None,
@@ -163,8 +166,8 @@ def evaluate_answers(
             schema.TAG_ANSWERS_OF: source,
             schema.TAG_LABELS: ",".join(filter(None, (predicted, expected, where["table"]))),
         }
-        payload = payload_of(ev, *pair, LogOptions(log_instances=True, tags=about))
-        payload = replace(payload, model_id=model or measured.get(source))
+        logged = LogOptions(log_instances=True, tags=about)
+        payload = payload_of(ev, *pair, logged, model_id=model or measured.get(source))
         run_id, status = _log(client, payload, experiment_name or experiment)
         evaluated.append(EvaluatedAnswers(source, run_id, *pair, ev, status, notes))
     return evaluated
@@ -184,9 +187,7 @@ def _labels(answers: Iterable[_LabelSets], hierarchy: Hierarchy | None) -> list[
     return labels
 
 
-def _label_sets(
-    raw: RawAnswers, run_id: str, parse: Callable[[Any], Collection[str]]
-) -> _LabelSets:
+def _label_sets(raw: RawAnswers, run_id: str, parse: Parse) -> _LabelSets:
     """The labels of each answer, unless too many cannot be read."""
     true, predicted, unread, first = [], [], 0, ""
     for output, expected in zip(raw.outputs, raw.expected, strict=True):
@@ -247,7 +248,7 @@ def scorers(
     predicted: str | None = None,
     labels: Iterable[str] | None = None,
     hierarchy: Hierarchy | None = None,
-    parse: Callable[[Any], Collection[str]] | None = None,
+    parse: Parse | None = None,
 ) -> list[Scorer]:
     """Scorers for answers that are sets of labels, or rankings of them.
 
@@ -333,7 +334,7 @@ class _Reader:
     predicted: str | None
     label_names: list[str] | None
     hierarchy: Hierarchy | None
-    parse: Callable[[Any], Collection[str]]
+    parse: Parse
 
     def scoring(
         self, chosen: list[str], evaluated: Callable[..., Evaluation]

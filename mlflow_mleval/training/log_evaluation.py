@@ -17,7 +17,7 @@ from mlflow_mleval.measures.one_label import class_matrix
 from mlflow_mleval.measures.owa import hard_measures
 from mlflow_mleval.measures.registry import MEASURES, ONE_LABEL, known_measures
 from mlflow_mleval.store import runs, schema
-from mlflow_mleval.training.delivery import Delivery, deliver
+from mlflow_mleval.training.delivery import deliver
 from mlflow_mleval.validation import binary_matrix, known_keywords, present
 
 if TYPE_CHECKING:  # imported with the first evaluation: autologging need not wait for them
@@ -114,17 +114,36 @@ def log_evaluation(
     """
     of_folds = test_indices, n_train
     options = LogOptions(measures, log_instances, *of_folds, clusters, selected_among, tags)
-    if step is not None:
-        return _log_step(ev, step, run_id, options, experiment_name)
-    for name, given in (("method", method), ("dataset", dataset)):
-        if given is None:
-            raise TypeError(f"`{name}` must be given without `step`. Pass the {name}'s name.")
-    runs.check(run_id=run_id, experiment_name=experiment_name)
-    payload = payload_of(ev, present(method), present(dataset), options)
-    where = runs.target(run_id) if experiment_name is None else None
-    epochs = _epochs.pop((mlflow.get_tracking_uri(), where), None)
-    payload = replace(payload, history=epochs.pending if epochs else ())
-    return deliver(payload, where, experiment_name)
+    if step is None:
+        for name, given in (("method", method), ("dataset", dataset)):
+            if given is None:
+                raise TypeError(f"`{name}` must be given without `step`. Pass the {name}'s name.")
+        runs.check(run_id=run_id, experiment_name=experiment_name)
+        payload = payload_of(ev, present(method), present(dataset), options)
+        where = runs.target(run_id) if experiment_name is None else None
+        epochs = _epochs.pop((mlflow.get_tracking_uri(), where), None)
+        payload = replace(payload, history=epochs.pending if epochs else ())
+        return deliver(payload, where, experiment_name)
+    _refuse_others(ev)
+    if isinstance(step, bool) or not isinstance(step, (int, np.integer)):
+        raise TypeError(f"`step` must be a whole number, got {step!r}. Pass the epoch.")
+    late = {"experiment_name": experiment_name} | vars(replace(options, measures=None))
+    for name, value in late.items():
+        if value is not None and value is not False:
+            raise ValueError(f"`{name}` must not be given with `step`, but at the end.")
+    names = None if measures is None else tuple(known_measures(measures))
+    if (where := runs.target(run_id)) is None:
+        raise ValueError("`step` must have a run, and none is active: mlflow.start_run().")
+    from mlflow_mleval.training.run_content import EpochMetrics
+
+    # what the store does not take goes with the next epoch
+    key = mlflow.get_tracking_uri(), where
+    epochs = _epochs.pop(key, None) or EpochMetrics(where)
+    epochs.add(ev, int(step), names)
+    epochs.send()
+    if epochs.pending:
+        _epochs[key] = epochs
+    return where
 
 
 @dataclass(frozen=True)
@@ -148,40 +167,17 @@ class LogOptions:
 _epochs: dict[tuple[str, str | None], EpochMetrics] = {}
 
 
-def _log_step(
-    ev: Evaluation, step: int, run_id: str | None, options: LogOptions, experiment_name: str | None
-) -> str:
-    """Log an epoch into the run; what the store does not take goes with the next."""
-    _refuse_others(ev)
-    if isinstance(step, bool) or not isinstance(step, (int, np.integer)):
-        raise TypeError(f"`step` must be a whole number, got {step!r}. Pass the epoch.")
-    measures = options.measures
-    late = {"experiment_name": experiment_name} | vars(replace(options, measures=None))
-    for name, value in late.items():
-        if value is not None and value is not False:
-            raise ValueError(f"`{name}` must not be given with `step`, but at the end.")
-    names = None if measures is None else tuple(known_measures(measures))
-    where = runs.target(run_id)
-    if where is None:
-        raise ValueError("`step` must have a run, and none is active: mlflow.start_run().")
-    from mlflow_mleval.training.run_content import EpochMetrics
-
-    key = mlflow.get_tracking_uri(), where
-    epochs = _epochs.pop(key, None) or EpochMetrics(where)
-    epochs.add(ev, int(step), names)
-    epochs.send(Delivery())
-    if epochs.pending:
-        _epochs[key] = epochs
-    return where
-
-
 def _refuse_others(ev: Any) -> None:
     if not isinstance(ev, Evaluation):
         raise TypeError(f"`ev` must be an Evaluation, as of evaluate, got {type(ev).__name__}.")
 
 
-def payload_of(ev: Evaluation, method: str, dataset: str, options: LogOptions) -> runs.Payload:
-    """What `log_evaluation` writes, with its checks, without asking the store."""
+def payload_of(
+    ev: Evaluation, method: str, dataset: str, options: LogOptions, **more: Any
+) -> runs.Payload:
+    """What `log_evaluation` writes, with its checks, without asking the store; with more that a
+    payload holds.
+    """
     from mlflow_mleval.report.content.run import description
     from mlflow_mleval.training.run_content import RunContent
 
@@ -216,6 +212,7 @@ def payload_of(ev: Evaluation, method: str, dataset: str, options: LogOptions) -
         tags=tags,
         files=content.files(report, options.log_instances),
         note=description(report),
+        **more,
     )
 
 

@@ -127,14 +127,15 @@ class RunContent:
     def tags(self) -> dict[str, str]:
         """What identifies the result, with the profiles in full."""
         ev = self.ev
-        tags = {
+        tags: dict[str, str | None] = {
             schema.TAG_CONVENTIONS: ev.conventions,
             schema.TAG_DATASET_DIGEST: ev.truth_digest,
             schema.TAG_SPLIT_DIGEST: ev.split,
             schema.TAG_WEIGHTS: ev.weights_digest,
         }
         if ev.hierarchy is not None:
-            options = {k: v for k, v in ev.hierarchy.items() if k != "measures"}
+            options = dict(ev.hierarchy)
+            options.pop("measures", None)
             text = json.dumps(options, sort_keys=True, default=str)
             tags[schema.TAG_HIERARCHY_DIGEST] = hashlib.sha256(text.encode()).hexdigest()[:16]
         if ev.propensities is not None:
@@ -148,20 +149,15 @@ class RunContent:
             counts = schema.encode_counts(folds[starts].tolist(), dict(sums))
             short = {schema.TAG_FOLD_SIZES: sizes, schema.TAG_COUNTS: counts}
             tags |= {tag: text for tag, text in short.items() if len(text) <= MAX_TAG}
-        return {tag: text for tag, text in tags.items() if text is not None} | self._profile_tags()
-
-    def _profile_tags(self) -> dict[str, str]:
-        """The profiles in full."""
-        parts, tags = [part.total for part in self.parts], {}
-        folds = self.fold_numbers if self.has_folds else ()
+        parts, steps = [part.total for part in self.parts], self.fold_numbers
         if "hard" in self.kinds:
-            counts = [part.wrong.tolist() for part in parts]
-            tags[schema.TAG_PROFILE] = schema.encode_profile(counts, folds)
+            wrong = [part.wrong.tolist() for part in parts]
+            tags[schema.TAG_PROFILE] = schema.encode_profile(wrong, steps)
         if "soft" in self.kinds:
             errors = [part.mean_errors("soft").tolist() for part in parts]
-            sizes = [part.size for part in parts]
-            tags[schema.TAG_SOFT_PROFILE] = schema.encode_soft_profile(errors, sizes, folds)
-        return tags
+            n = [part.size for part in parts]
+            tags[schema.TAG_SOFT_PROFILE] = schema.encode_soft_profile(errors, n, steps)
+        return {tag: text for tag, text in tags.items() if text is not None}
 
     def files(self, report: RunReport, instances: bool) -> dict[str, Callable[[], str | bytes]]:
         """Artifacts by path, made when they are sent."""
@@ -353,7 +349,7 @@ class EpochMetrics:
         finite = {key: float(v) for key, v in values.items() if math.isfinite(v)}
         self.pending += [Metric(key, v, now, step) for key, v in finite.items()]
 
-    def send(self, delivery: Delivery) -> None:
+    def send(self) -> None:
         """Write what is pending, in bounded time; a store that fails is one warning."""
 
         def write() -> None:
@@ -364,7 +360,7 @@ class EpochMetrics:
                     del self.pending[: len(batch)]
 
         if self.pending:
-            step = self.pending[-1].step
+            step, delivery = self.pending[-1].step, Delivery()
             delivery.write(write)
             say(f"epoch {step} was not logged", delivery)
 

@@ -9,8 +9,7 @@ import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -34,7 +33,9 @@ _FLAT: dict[str, Any] = {
 #: Epochs that are faster than this share a request.
 _SECONDS = 1.0
 
-Predict = Callable[[], Evaluation | tuple[Any, Any]]
+#: Truth and scores.
+Scored: TypeAlias = tuple[Any, Any]
+Predict = Callable[[], Evaluation | Scored]
 
 
 class EpochLog:
@@ -130,7 +131,7 @@ class EpochLog:
 
     def _forget(self) -> None:
         self._count = 0
-        self._best: tuple[float, int, Evaluation | tuple[Any, Any]] | None = None
+        self._best: tuple[float, int, Evaluation | Scored] | None = None
         self._metrics: EpochMetrics | None = None
         self._sent = -math.inf
 
@@ -180,7 +181,7 @@ class EpochLog:
             metrics = present(self._metrics)
             metrics.add(ev, epoch, self.measures)
             if time.monotonic() - self._sent >= _SECONDS:
-                metrics.send(Delivery())
+                metrics.send()
                 self._sent = time.monotonic()
 
     def end(self, predict: Predict, epoch: int | None = None, *, among: int | None = None) -> None:
@@ -197,14 +198,14 @@ class EpochLog:
             self.evaluation = _evaluated(predicted, **self._options)
             tags = {} if epoch is None else {schema.TAG_EPOCH: str(epoch)}
             options = LogOptions(selected_among=among, tags=tags)
-            payload = payload_of(self.evaluation, self.method, self.dataset, options)
-            payload = replace(payload, history=present(self._metrics).pending)
+            history = present(self._metrics).pending
+            names = self.method, self.dataset
+            payload = payload_of(self.evaluation, *names, options, history=history)
             # A store that was away for an epoch may be back, and the result of the whole training
             # is worth a try.
-            delivery = Delivery(now=True)
-            delivery.send("the evaluation at the end", payload, self.run_id, None)
-            if delivery.warning:
-                warn(f"mleval: {delivery.warning}")
+            what, again = "the evaluation at the end", Delivery(now=True)
+            if warning := again.send(what, payload, self.run_id, None):
+                warn(f"mleval: {warning}")
             self._forget()
 
     def attempt(self, what: str) -> AbstractContextManager[None]:
@@ -236,7 +237,7 @@ class EpochLog:
                 options["label_names"] = tuple(names)
 
 
-def _evaluated(predicted: Evaluation | tuple[Any, Any], **options: Any) -> Evaluation:
+def _evaluated(predicted: Evaluation | Scored, **options: Any) -> Evaluation:
     if isinstance(predicted, Evaluation):
         return predicted
     truth, scores = predicted

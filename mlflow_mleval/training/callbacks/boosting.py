@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlflow_mleval.training.callbacks import EpochLog
+from mlflow_mleval.training.callbacks import EpochLog, Scored
 
 if TYPE_CHECKING:
     from catboost import CatBoost
@@ -87,7 +87,7 @@ class LightGBMCallback:
             self.epochs.end(self._predict, best - 1 if best > 0 else self._round)
         self._booster = None
 
-    def _predict(self) -> tuple[Any, Any]:
+    def _predict(self) -> Scored:
         if self._booster is None:
             raise ValueError(
                 "Nothing was trained with this callback. Pass it on: callbacks=[callback]."
@@ -156,5 +156,5 @@ class CatBoostCallback:
             self.epochs.end(self._predict, self._round)
         self._scores = None
 
-    def _predict(self) -> tuple[Any, Any]:
+    def _predict(self) -> Scored:
         return self.Y, self._scores

@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from mlflow_mleval.evaluation import Evaluation, merge
-from mlflow_mleval.training.callbacks import EpochLog
+from mlflow_mleval.training.callbacks import EpochLog, Scored
 from mlflow_mleval.training.run_content import chosen
 from mlflow_mleval.validation import from_tensor
 
@@ -65,7 +65,7 @@ class HuggingFaceCallback(TrainerCallback):
     def __init__(
         self,
         *,
-        extract: Callable[[Any, Any], tuple[Any, Any]] | None = None,
+        extract: Callable[[Any, Any], Scored] | None = None,
         prefix: str = "eval",
         **options: Any,
     ) -> None:
@@ -134,7 +134,7 @@ class HuggingFaceCallback(TrainerCallback):
         self._clear()
 
 
-def _from_logits(predictions: Any, label_ids: Any) -> tuple[Any, Any]:
+def _from_logits(predictions: Any, label_ids: Any) -> Scored:
     truth, logits = (
         from_tensor(v[0] if isinstance(v, tuple) else v) for v in (label_ids, predictions)
     )

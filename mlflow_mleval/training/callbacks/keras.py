@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from mlflow_mleval.training.callbacks import EpochLog
+from mlflow_mleval.training.callbacks import EpochLog, Scored
 
 
 class KerasCallback(keras.callbacks.Callback):
@@ -56,5 +56,5 @@ class KerasCallback(keras.callbacks.Callback):
     def on_train_end(self, logs: Any = None) -> None:
         self.epochs.end(self._predict)
 
-    def _predict(self) -> tuple[Any, Any]:
+    def _predict(self) -> Scored:
         return self.y, self.model.predict(self.x, batch_size=self.batch_size, verbose=0)

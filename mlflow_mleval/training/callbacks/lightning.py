@@ -12,7 +12,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch.utils.data import DistributedSampler
 
 from mlflow_mleval.evaluation import Evaluation, merge
-from mlflow_mleval.training.callbacks import EpochLog
+from mlflow_mleval.training.callbacks import EpochLog, Scored
 from mlflow_mleval.training.delivery import same_randomness
 from mlflow_mleval.validation import from_tensor
 
@@ -64,7 +64,7 @@ class LightningCallback(Callback):
     def __init__(
         self,
         *,
-        extract: Callable[[Any, Any], tuple[Any, Any]] | None = None,
+        extract: Callable[[Any, Any], Scored] | None = None,
         dataloader: int = 0,
         **options: Any,
     ) -> None:
@@ -74,8 +74,8 @@ class LightningCallback(Callback):
         self._clear()
 
     def _clear(self) -> None:
-        self._batches: list[tuple[Any, Any]] = []
-        self._latest: tuple[Any, Any] | Evaluation | None = None
+        self._batches: list[Scored] = []
+        self._latest: Scored | Evaluation | None = None
         self._trouble: Exception | None = None
         self._epoch: int | None = None
 
@@ -124,7 +124,7 @@ class LightningCallback(Callback):
             self.epochs.end(self._predict, self._epoch)
         self._clear()
 
-    def _joined(self) -> tuple[Any, Any]:
+    def _joined(self) -> Scored:
         truth, scores = (np.concatenate(parts) for parts in zip(*self._batches, strict=True))
         return truth, scores
 
@@ -150,7 +150,7 @@ class LightningCallback(Callback):
         evaluated = [result for result in parts if result is not None]
         return merge(evaluated) if evaluated and not failures else None
 
-    def _predict(self) -> tuple[Any, Any] | Evaluation:
+    def _predict(self) -> Scored | Evaluation:
         if self._latest is None:
             raise ValueError(
                 "There was no validation. Pass validation data to the trainer, and implement "
@@ -159,7 +159,7 @@ class LightningCallback(Callback):
         return self._latest
 
 
-def _from_dict(outputs: Any, batch: Any) -> tuple[Any, Any]:
+def _from_dict(outputs: Any, batch: Any) -> Scored:
     if not isinstance(outputs, dict) or not {"y_true", "y_score"} <= outputs.keys():
         is_dict = isinstance(outputs, dict)
         got = f"a dict with {list(outputs)}" if is_dict else type(outputs).__name__

@@ -5,7 +5,6 @@ best.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import wraps
 from threading import Lock
 from typing import Any
@@ -128,14 +127,12 @@ class OptunaCallback:
     def _log(self, trial: Trial, ev: Evaluation) -> None:
         parent = present(self.epochs.run_id)
         tags = {MLFLOW_PARENT_RUN_ID: parent, schema.TAG_TRIAL: str(trial.number)}
-        payload = payload_of(ev, self.epochs.method, self.epochs.dataset, LogOptions(tags=tags))
-        delivery = Delivery()
+        names = self.epochs.method, self.epochs.dataset
         params = {name: str(value) for name, value in trial.params.items()}
-        delivery.send(
-            f"trial {trial.number}", replace(payload, params=params), None, self._experiment
-        )
-        if delivery.warning:
-            warn(f"mleval: {delivery.warning}")
+        payload = payload_of(ev, *names, LogOptions(tags=tags), params=params)
+        what = f"trial {trial.number}"
+        if warning := Delivery().send(what, payload, None, self._experiment):
+            warn(f"mleval: {warning}")
 
     def _winner(self) -> Evaluation:
         if self._best is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import xgboost
 
-from mlflow_mleval.training.callbacks import EpochLog
+from mlflow_mleval.training.callbacks import EpochLog, Scored
 
 
 class XGBoostCallback(xgboost.callback.TrainingCallback):
@@ -70,7 +70,7 @@ class XGBoostCallback(xgboost.callback.TrainingCallback):
         self._matrix = None
         return model
 
-    def _predict(self, model: xgboost.Booster, best: int | None = None) -> tuple[Any, Any]:
+    def _predict(self, model: xgboost.Booster, best: int | None = None) -> Scored:
         return self.Y, model.predict(
             self._matrix, iteration_range=(0, 0 if best is None else best + 1)
         )
