@@ -238,9 +238,7 @@ class Delivery:
 
         def probe() -> None:
             store.check_unlocked()
-            client = store.connect(create=True)
-            with store.store_errors("read"):
-                client.search_experiments(max_results=1)
+            store.connect(create=True).search_experiments(max_results=1)
 
         if (trouble := _troubles.get(self._uri)) is not None:
             if time.monotonic() < trouble.until and not now:

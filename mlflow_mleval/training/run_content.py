@@ -354,10 +354,9 @@ class EpochMetrics:
 
         def write() -> None:
             client = store.connect()
-            with store.store_errors("write to"):
-                while batch := self.pending[: runs.BATCH]:
-                    runs.log(client, self.run_id, batch)
-                    del self.pending[: len(batch)]
+            while batch := self.pending[: runs.BATCH]:
+                runs.log(client, self.run_id, batch)
+                del self.pending[: len(batch)]
 
         if self.pending:
             step, delivery = self.pending[-1].step, Delivery()
