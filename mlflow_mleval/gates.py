@@ -977,8 +977,7 @@ def _of_folds(asked: GateRequest, study: Study) -> Shared:
     apart, doubts = unpaired(runs, asked.sides)
     if apart is not None and apart.any():
         raise IncomparableRunsError(f"the two sides split {dataset} differently.")
-    kind, stated = asked.of_folds.get("protocol"), asked.of_folds.get("ratio")
-    how, notes = recorded_protocol(runs, len(tables[1]), kind=kind, ratio=stated)
+    how, notes = recorded_protocol(runs, len(tables[1]), asked.of_folds)
     slices, of_labels = dict[str, pd.DataFrame](), list[str]()
     if _LABEL in asked.slices:
         slices, of_labels = _label_slices(study, asked, dataset, tables[1].index)

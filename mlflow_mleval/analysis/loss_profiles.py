@@ -740,14 +740,13 @@ class OnDataset:
     def _test_over_folds(self) -> None:
         """Test the pairs on the folds that they share; say where that cannot be."""
         runs, absent, key = self.asked.profiles.runs, self.asked.absent, f"tests.{self.dataset}"
-        declared = self.asked.declared.get("protocol"), self.asked.declared.get("ratio")
         names = [*chain.from_iterable(self.folds.values())]
         labels = sorted({*names}, key=str)
         methods = np.repeat([*self.folds], [*map(len, self.folds.values())])
         index = pd.MultiIndex.from_arrays([methods, [*map(labels.index, names)]])
         rows = [self.losses[m] for m, folds in self.folds.items() if folds]
         frame = pd.DataFrame(np.concatenate(rows), index)
-        shared = None
+        declared, shared = self.asked.declared, None
         try:
             try:
                 shared = shared_folds(frame, self.dataset, list(self.folds))
@@ -755,14 +754,11 @@ class OnDataset:
                 absent[key] = "fewer than two methods have the same folds"
                 first = next(m for m, folds in self.folds.items() if len(folds) > 1)
                 of_first = runs_of(runs, self.dataset, [first])
-                how, notes = recorded_protocol(of_first, len(self.folds[first]), *declared)
+                how, notes = recorded_protocol(of_first, len(self.folds[first]), declared)
             else:
-                hows, notes = shared.protocols(
-                    runs_of(runs, self.dataset, shared.methods), *declared
-                )
-                sharings = shared.sharings(hows)
-                how = sharings[0].how
-                notes = [*notes, *shared.notes]
+                recorded = runs_of(runs, self.dataset, shared.methods)
+                _, sharings, notes = shared.blocks(recorded, declared)
+                how, notes = sharings[0].how, [*notes, *shared.notes]
         except ValueError as error:
             absent[key] = str(error)
             return
