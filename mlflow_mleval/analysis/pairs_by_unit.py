@@ -759,9 +759,7 @@ def repeat_tests(
         raise ValueError("`measures` must hold at least one, got none.")
     better = directions(names, minimize, maximize)
     sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in names])
-    moments, gaps = _moments(methods, names)
-    found = _welch(moments, sign)
-    columns = {name: np.ravel(numbers) for name, numbers in found.items()}
+    columns, gaps = _welch(methods, names, sign)
     error = columns.pop("error")
     if np.isnan(columns["pvalue"]).all():
         raise IncomparableRunsError(
@@ -780,11 +778,11 @@ def repeat_tests(
     return jointly({"": made})[""]
 
 
-def _moments(
-    methods: Mapping[Any, pd.DataFrame], measures: Sequence[str]
-) -> tuple[Array, list[str]]:
-    """Of each method x measure how many repeats, their mean, variance and largest size; and where
-    values are absent.
+def _welch(
+    methods: Mapping[Any, pd.DataFrame], measures: Sequence[str], sign: Array
+) -> tuple[dict[str, Array], list[str]]:
+    """Columns of the table, by pairs and measures, where the sign is -1 if less is better; and
+    where values are absent.
     """
     moments, gaps = [], []
     for name, rows in methods.items():
@@ -801,14 +799,7 @@ def _moments(
         absent = values.isna().sum()
         gaps += [f"{m} in {n} of {len(rows)} of {name}" for m, n in absent.items() if n]
         moments.append([values.count(), values.mean(), values.var(), values.abs().max()])
-    return np.array(moments, dtype=float).swapaxes(0, 1), gaps
-
-
-def _welch(moments: Array, sign: Array) -> dict[str, Any]:
-    """Columns of the table, pairs x measures, of such moments; the sign is -1 where less is
-    better.
-    """
-    n, mean, variance, size = moments
+    n, mean, variance, size = np.array(moments, dtype=float).swapaxes(0, 1)
     first, second = np.triu_indices(len(n), 1)
     n_a, n_b, mean_a, mean_b = n[first], n[second], mean[first], mean[second]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -833,7 +824,7 @@ def _welch(moments: Array, sign: Array) -> dict[str, Any]:
         "its values do not vary over repeats": ~fine,
         f"fewer than {FEW_REPEATS} repeats": n < FEW_REPEATS,
     }
-    return {
+    columns = {
         "n": n,
         "n_a": n_a.astype(int),
         "n_b": n_b.astype(int),
@@ -843,6 +834,7 @@ def _welch(moments: Array, sign: Array) -> dict[str, Any]:
         **{name: np.where(fine, numbers, np.nan) for name, numbers in tested.items()},
         "doubt": np.select([*doubts.values()], [*doubts], "").astype(object),
     }
+    return {name: np.ravel(numbers) for name, numbers in columns.items()}, gaps
 
 
 def compare_all_repeats(
