@@ -188,9 +188,8 @@ def gate_tests(units: Differences, terms: Terms) -> GateTests:
     # What is lost of a part may be what blocks: that is asked of parts, which need not pass.
     if_lost = np.ones(len(rows))
     if units.lost and units.slices:
-        if_lost = np.where(
-            table["slice"] == ALL, 1.0, look(counted, counted, terms)["pvalue_worse"]
-        )
+        worse = look(counted, counted, terms)["pvalue_worse"]
+        if_lost = np.where(table["slice"] == ALL, 1.0, worse)
     decision = _judged(table, counted, if_lost, terms.alpha)
     tested = zip(counted, table.itertuples(), strict=True)
     evidence = min((row.evidence(found) for row, found in tested if row.decides), default=0.0)
