@@ -436,7 +436,8 @@ def compare_folds(
     runs = runs_of(study.runs, dataset, of)
     hows, sharings, notes = shared.blocks(runs, declared)
     apart, unpaired_notes = unpaired(runs, of) if paired else (None, [])
-    values = shared.cube(frame)
+    table_of_folds = shared.table(frame)
+    values = shared.cube(table_of_folds)
     by_all = np.asarray(shared.whole.all(axis=0))
     notes += [*shared.notes, *unpaired_notes, *_disagreement(recorded, shared, by_all, runs)]
     tests, columns, dropped = _tested(values, sharings, names, paired, dependent)
@@ -472,7 +473,7 @@ def compare_folds(
         protocol=sharings[0].how,
         paired=paired,
         alpha=alpha,
-        values=shared.frame(values, names),
+        values=table_of_folds[names][shared.whole.ravel()],
         means=pd.DataFrame({key: cells.ravel() for key, cells in means.items()}, index),
         table=table,
         tests=tests,

@@ -360,18 +360,18 @@ class SharedFolds:
     excluded: tuple[Excluded, ...]
     notes: tuple[str, ...]
 
-    def cube(self, frame: pd.DataFrame) -> Array:
-        """The values as methods x folds x columns, NaN in the folds where a method lacks one."""
-        index = pd.MultiIndex.from_product([self.methods, self.folds])
-        frame = frame[~frame.index.duplicated()].reindex(index)
-        values = frame.to_numpy(dtype=float).reshape(*self.whole.shape, -1)
-        return values if self.whole.all() else np.where(self.whole[..., None], values, np.nan)
-
-    def frame(self, values: Array, columns: Sequence[str]) -> pd.DataFrame:
-        """Such values as rows by (method, fold), of the folds that a method has."""
+    def table(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The values by (method, fold), all folds of all methods: NaN in those where a method lacks
+        one.
+        """
         index = pd.MultiIndex.from_product([self.methods, self.folds], names=["method", "fold"])
-        table = pd.DataFrame(values.reshape(len(index), -1), index, list(columns))
-        return table[self.whole.ravel()]
+        table = frame[~frame.index.duplicated()].reindex(index).astype(float)
+        table.loc[~self.whole.ravel()] = np.nan
+        return table
+
+    def cube(self, table: pd.DataFrame) -> Array:
+        """Such values as methods x folds x columns."""
+        return table.to_numpy().reshape(*self.whole.shape, -1)
 
     def blocks(
         self, runs: pd.DataFrame, declared: Mapping[str, Any]

@@ -237,9 +237,7 @@ class Profiles:
         keys = [(method, fold) for method in arrays for fold in self.folds[dataset, method]]
         rows = [arrays[method] for method in arrays if self.folds[dataset, method]]
         columns = pd.Index(self.parameters(dataset, family, parameters), name=PARAMETERS[family])
-        index = pd.MultiIndex.from_arrays(
-            [[m for m, _ in keys], [fold for _, fold in keys]], names=["method", "fold"]
-        )
+        index = pd.MultiIndex.from_tuples(keys, names=["method", "fold"])
         return pd.DataFrame(np.concatenate([np.empty((0, len(columns))), *rows]), index, columns)
 
     def by_row(
@@ -761,7 +759,7 @@ class OnDataset:
                 "fewer than two folds in common with each other method"
             )
         if len(self.a):
-            self._test(shared, sharings, shared.cube(frame))
+            self._test(shared, sharings, shared.cube(shared.table(frame)))
 
     def _test(self, shared: SharedFolds, sharings: Sequence[Sharing], by_fold: Array) -> None:
         """The t test of each pair at every parameter, p-values corrected along it."""
