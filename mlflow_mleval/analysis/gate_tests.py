@@ -285,13 +285,6 @@ class _Row:
         """Minus the margin; zero without one."""
         return -self.margin if self.margin >= 0 else 0.0
 
-    @property
-    def variance_known(self) -> bool:
-        """Whether it is known as well as where so many units differ, each by as much."""
-        squares = (self.sums**2).sum() ** 2
-        ends = (1 / len(self.sums) + 1 / LEAST_DIFFERENT) * squares
-        return bool(squares > 0 and (self.sums**4).sum() <= ends)
-
     def excess(self, centre: float, sign: int) -> Array:
         """By unit, how much larger its sum is than with this mean; if the sign is -1, smaller."""
         return sign * (self.sums - centre * self.sizes)
@@ -534,8 +527,12 @@ def needed_units(
     seen, counted = (_rows(units, table, terms) for table in (units.differences, units.counted))
     deciding = [row for row in counted if row.decides]
     n = len(counted[0].sums)
-    few = n < LEAST_SEEN or not deciding or not all(row.variance_known for row in deciding)
-    if few or {*units.unknown} & {*terms.margins}:
+    if n < LEAST_SEEN or not deciding or {*units.unknown} & {*terms.margins}:
+        return dict(_UNKNOWN)
+    # a variance is known as well as where so many units differ, each by as much
+    squares = np.array([row.sums for row in deciding]) ** 2
+    ends = (1 / n + 1 / LEAST_DIFFERENT) * squares.sum(axis=1) ** 2
+    if ((squares**2).sum(axis=1) > ends).any() or not squares.any(axis=1).all():
         return dict(_UNKNOWN)
     taken = np.random.default_rng(terms.seed).permutation(n)[:_MOST_SEEN]
     columns = [column[taken] for row in (*seen, *counted) for column in (row.sums, row.sizes)]
