@@ -382,10 +382,10 @@ class SharedFolds:
         keys = np.column_stack([self.whole, self.recorded])
         kinds, which = np.unique(keys, axis=0, return_inverse=True)
         which, wholes = which.ravel(), kinds[:, :-1].astype(bool)
-        of_kinds = [runs.index.isin(np.array(self.methods)[which == k]) for k in range(len(kinds))]
+        methods = np.array(self.methods, dtype=object)
         found = [
-            recorded_protocol(runs[rows], int(n), declared)
-            for rows, n in zip(of_kinds, kinds[:, -1], strict=True)
+            recorded_protocol(runs[runs.index.isin(methods[which == k])], int(n), declared)
+            for k, n in enumerate(kinds[:, -1])
         ]
         ways = {tuple(whole): how for whole, (how, _) in zip(wholes, found, strict=True)}
         hows, notes = [], list[str]()

@@ -581,13 +581,12 @@ class _Future:
         for what is lost.
         """
 
-        def turned(row: _Row, lost: Array) -> _Row:
-            sums = (ways * (row.sums - lost) + lost).ravel()
+        def turned(row: _Row, kept: _Row) -> _Row:
+            sums = (ways * kept.sums + (row.sums - kept.sums)).ravel()
             return replace(row, sums=sums, sizes=np.tile(row.sizes, len(ways)))
 
-        losts = [whole.sums - row.sums for whole, row in zip(counted, seen, strict=True)]
-        counted = [turned(row, lost) for row, lost in zip(counted, losts, strict=True)]
-        blocking = [turned(row, np.zeros_like(row.sums)) for row in seen if row.judged]
+        counted = [turned(row, kept) for row, kept in zip(counted, seen, strict=True)]
+        blocking = [turned(row, row) for row in seen if row.judged]
         # A part may block if what is lost is as bad as can be.
         blocking += [row for row in counted if row.judged and row.slice != ALL]
         falls = np.stack([row.excess(row.floor, -1) for row in blocking], axis=1)
