@@ -834,7 +834,7 @@ def _of_study(asked: GateRequest, over: str) -> Shared:
         "folds": _of_folds,
         "repeats": _of_repeated_runs,
         "counts": _of_counts,
-        "datasets": _of_datasets,
+        "datasets": _of_means,
     }
     if over != "auto":
         return readers[over](asked, _study(asked, over))
@@ -911,13 +911,19 @@ def _notes(study: Study) -> list[str]:
 
 def _of_means(
     asked: GateRequest,
-    over: str,
-    tables: Mapping[str, Sequence[pd.DataFrame]],
     study: Study,
+    over: str = "datasets",
+    tables: Mapping[str, Sequence[pd.DataFrame]] | None = None,
     notes: Iterable[str] = (),
     **of_folds: Any,
 ) -> Shared:
-    """Units that are means of many answers, by the measures of the study."""
+    """Units that are means of many answers, by the measures of the study: its datasets, if no
+    others are given.
+    """
+    if tables is None:
+        results = study.over("datasets").tables
+        candidate, champion = (results[side] for side in asked.sides)
+        tables = {d: [candidate.reindex([d]), champion.loc[[d]]] for d in champion.index}
     undirected = {e.name: direction_of(e.name, True) for e in study.excluded if e.undirected}
     told, ways = [*_notes(study), *notes], study.directions
     return _pooled(asked, over, tables, study, told, ways, undirected=undirected, **of_folds)
@@ -976,14 +982,13 @@ def _of_folds(asked: GateRequest, study: Study) -> Shared:
     apart, doubts = unpaired(runs, asked.sides)
     if apart is not None and apart.any():
         raise IncomparableRunsError(f"the two sides split {dataset} differently.")
-    kind, stated = asked.of_folds.get("protocol"), asked.of_folds.get("ratio")
-    how, notes = recorded_protocol(runs, len(tables[1]), kind=kind, ratio=stated)
+    how, notes = recorded_protocol(runs, len(tables[1]), asked.of_folds)
     slices, of_labels = dict[str, pd.DataFrame](), list[str]()
     if _LABEL in asked.slices:
         slices, of_labels = _label_slices(study, asked, dataset, tables[1].index)
     notes = [*doubts, *notes, *of_labels]
     more = {"slices": slices, "ratio": how.headline_ratio}
-    return _of_means(asked, "folds", {dataset: tables}, study, notes, **more)
+    return _of_means(asked, study, "folds", {dataset: tables}, notes, **more)
 
 
 def _label_slices(
@@ -1049,7 +1054,7 @@ def _of_repeated_runs(asked: GateRequest, study: Study) -> Shared:
         paired[dataset] = a, b
     tests = tests_of_repeats(study, [*study.measures], asked.alpha) if len(both) > 1 else {}
     found = [one for one in crossings(tests) if {*one[1]} == {*asked.sides}]
-    shared = _of_means(asked, "repeats", paired, study, notes)
+    shared = _of_means(asked, study, "repeats", paired, notes)
     return replace(shared, crossings=found)
 
 
@@ -1088,10 +1093,3 @@ def _of_counts(asked: GateRequest, study: Study) -> Shared:
     ranges = dict.fromkeys(shares, (0.0, 1.0))
     shared = _pooled(asked, "answers", {both[0]: tables}, study, notes, ways, ranges=ranges)
     return replace(shared, without=without)
-
-
-def _of_datasets(asked: GateRequest, study: Study) -> Shared:
-    tables = study.over("datasets").tables
-    candidate, champion = (tables[side] for side in asked.sides)
-    pairs = {d: [candidate.reindex([d]), champion.loc[[d]]] for d in champion.index}
-    return _of_means(asked, "datasets", pairs, study)

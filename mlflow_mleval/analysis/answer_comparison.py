@@ -449,8 +449,16 @@ def directed(
     less, more = [*minimize], [*maximize]
     kinds: dict[str, list[str]] = {kind: [] for kind in (*_KINDS, "")}
     for measure in answered.measures:
-        if measure not in {*less, *more, *MEASURES}:
-            kinds[_kind(answered, measure)].append(measure)
+        if measure in {*less, *more, *MEASURES}:
+            continue
+        if measure in answered.passing:
+            kind = "passing"
+        elif _COST.search(measure):
+            kind = "takes"
+        else:
+            assumed = "assumed" if is_scored(answered, measure) else ""
+            kind = proposed_direction(measure) or assumed
+        kinds[kind].append(measure)
     kinds["takes"].sort()
     less, more = less + kinds["takes"], more + kinds["passing"]
     proposed = {"max": kinds["max"] + kinds["assumed"], "min": kinds["min"]}
@@ -485,17 +493,6 @@ _KINDS = {
     "min": "smaller values of {} are better, by the name",
     "assumed": "larger values of {} are better, as MLflow assumes of a scorer",
 }
-
-
-def _kind(answered: Units, measure: str) -> str:
-    """Why a side of a measure is better that nobody declared, see `_KINDS`; "" where nothing says
-    which.
-    """
-    if measure in answered.passing:
-        return "passing"
-    if _COST.search(measure):
-        return "takes"
-    return proposed_direction(measure) or ("assumed" if is_scored(answered, measure) else "")
 
 
 def _told(kinds: Mapping[str, Sequence[str]], *which: str) -> list[str]:

@@ -434,10 +434,10 @@ def compare_folds(
     )
     of = shared.methods
     runs = runs_of(study.runs, dataset, of)
-    hows, notes = shared.protocols(runs, declared.get("protocol"), declared.get("ratio"))
-    sharings = shared.sharings(hows)
+    hows, sharings, notes = shared.blocks(runs, declared)
     apart, unpaired_notes = unpaired(runs, of) if paired else (None, [])
-    values = shared.cube(frame)
+    table_of_folds = shared.table(frame)
+    values = shared.cube(table_of_folds)
     by_all = np.asarray(shared.whole.all(axis=0))
     notes += [*shared.notes, *unpaired_notes, *_disagreement(recorded, shared, by_all, runs)]
     tests, columns, dropped = _tested(values, sharings, names, paired, dependent)
@@ -473,7 +473,7 @@ def compare_folds(
         protocol=sharings[0].how,
         paired=paired,
         alpha=alpha,
-        values=shared.frame(values, names),
+        values=table_of_folds[names][shared.whole.ravel()],
         means=pd.DataFrame({key: cells.ravel() for key, cells in means.items()}, index),
         table=table,
         tests=tests,
@@ -512,7 +512,19 @@ def _tested(
     problem = np.full(n, "", dtype=object)
     found = PairNumbers._make([*np.full((4, n), np.nan), problem, *np.full((4, n, p), np.nan)])
     for s in sharings:
-        if s is not main and (why := _why_untested(s, p, five, paired)):
+        # whether these pairs can be tested as those that share most folds
+        if s is main:
+            why = ""
+        elif s.n < 2:
+            why = FEW_SHARED
+        elif s.n != 2 * REPEATS if five else (s.n - 1) * (1 if paired else 2) < p:
+            why = f"they have only {s.n} folds in common, too few to test {p} measures together"
+        elif (s.how.kind == "5x2" and paired) != five:
+            why = "the folds that they have in common came about in another way than those of "
+            why += "the other pairs"
+        else:
+            why = ""
+        if why:
             problem[s.rows] = why
             continue
         members, at = np.unique([s.first, s.second], return_inverse=True)
@@ -525,20 +537,6 @@ def _tested(
         for of_all, theirs in zip(found, made, strict=True):
             of_all[s.rows] = theirs
     return found, columns, dropped
-
-
-def _why_untested(s: Sharing, p: int, five: bool, paired: bool) -> str:
-    """Why these pairs cannot be tested as those that share most folds; empty where they can."""
-    if s.n < 2:
-        return FEW_SHARED
-    if s.n != 2 * REPEATS if five else (s.n - 1) * (1 if paired else 2) < p:
-        return f"they have only {s.n} folds in common, too few to test {p} measures together"
-    if (s.how.kind == "5x2" and paired) != five:
-        return (
-            "the folds that they have in common came about in another way than those of the other "
-            "pairs"
-        )
-    return ""
 
 
 def _joint_tests(

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.pairs import checked_ratio, variance_factor
+from mlflow_mleval.analysis.pairs import checked_ratio, mean_intervals
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.sentences import some
 from mlflow_mleval.study import Excluded
@@ -56,6 +56,12 @@ class Protocol:
         return (
             2 * self.ratio if self.ratio and self.kind in ("repeated", "resampled") else self.ratio
         )
+
+    def may_be_part_of(self, other: Protocol) -> bool:
+        """Whether folds that look resampled may be some of those of a single cross-validation."""
+        alike = np.isclose(other.ratio or 0.0, self.ratio or 0.0, rtol=0.05)
+        ways = [(self.known, self.kind), (other.known, other.kind)]
+        return bool(alike) and ways == [(True, "resampled"), (True, "k-fold")]
 
     @property
     def caution(self) -> str:
@@ -169,7 +175,7 @@ def runs_of(runs: pd.DataFrame, dataset: str, methods: Sequence[str]) -> pd.Data
 
 
 def recorded_protocol(
-    runs: pd.DataFrame, n_folds: int, kind: str | None = None, ratio: float | None = None
+    runs: pd.DataFrame, n_folds: int, declared: Mapping[str, Any]
 ) -> tuple[Protocol, list[str]]:
     """How the folds came about: the most cautious of what the runs say, or what was declared; and
     notes of what is not known."""
@@ -178,6 +184,7 @@ def recorded_protocol(
     )
     known = {*recorded.dropna().itertuples(index=False, name=None)}
     sizes = known or {(None, None)}
+    kind, ratio = declared.get("protocol"), declared.get("ratio")
     ways = [protocol_of(n_folds, *pair, kind=kind, ratio=ratio) for pair in sizes]
     how = widest(ways)
     notes = [] if how.known else [f"{how.reason} Say protocol and ratio if it was another."]
@@ -313,20 +320,13 @@ def fold_statistics(folds: pd.DataFrame, *, test_to_train: float | None = None) 
         )
     if not (np.isfinite(test_to_train) and test_to_train > 0):
         raise ValueError(f"`test_to_train` must be positive and finite, got {test_to_train!r}.")
-    values = folds.to_numpy(float)
-    there = ~np.isnan(values).any(axis=0)
-    mean, std = values[:, there].mean(axis=0), values[:, there].std(axis=0, ddof=1)
-    error = special.stdtrit(n - 1, 1 - 0.05 / 2) * std
-    plain, wide = (error * np.sqrt(variance_factor(n, r)) for r in (None, test_to_train))
-    table = {"mean": mean, "std": std, "low": mean - plain, "high": mean + plain}
-    table |= {"corrected_low": mean - wide, "corrected_high": mean + wide}
-    return FoldStatistics(
-        pd.DataFrame(table, folds.columns[there]),
-        n,
-        float(test_to_train),
-        [str(m) for m in folds.columns[~there]],
-        warnings,
-    )
+    whole = folds.astype(float).dropna(axis=1)
+    table = mean_intervals(whole)
+    table.insert(1, "std", whole.std())
+    corrected = mean_intervals(whole, ratio=test_to_train)[["low", "high"]]
+    table = table.join(corrected.add_prefix("corrected_"))
+    left_out = [str(m) for m in folds.columns.difference(whole.columns, sort=False)]
+    return FoldStatistics(table, n, float(test_to_train), left_out, warnings)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -360,72 +360,57 @@ class SharedFolds:
     excluded: tuple[Excluded, ...]
     notes: tuple[str, ...]
 
-    def cube(self, frame: pd.DataFrame) -> Array:
-        """The values as methods x folds x columns, NaN in the folds where a method lacks one."""
-        index = pd.MultiIndex.from_product([self.methods, self.folds])
-        frame = frame[~frame.index.duplicated()].reindex(index)
-        values = frame.to_numpy(dtype=float).reshape(*self.whole.shape, -1)
-        return values if self.whole.all() else np.where(self.whole[..., None], values, np.nan)
-
-    def frame(self, values: Array, columns: Sequence[str]) -> pd.DataFrame:
-        """Such values as rows by (method, fold), of the folds that a method has."""
+    def table(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The values by (method, fold), all folds of all methods: NaN in those where a method lacks
+        one.
+        """
         index = pd.MultiIndex.from_product([self.methods, self.folds], names=["method", "fold"])
-        table = pd.DataFrame(values.reshape(len(index), -1), index, list(columns))
-        return table[self.whole.ravel()]
+        table = frame[~frame.index.duplicated()].reindex(index).astype(float)
+        table.loc[~self.whole.ravel()] = np.nan
+        return table
 
-    def protocols(
-        self, runs: pd.DataFrame, kind: str | None = None, ratio: float | None = None
-    ) -> tuple[list[Protocol], list[str]]:
-        """How the folds of each method came about, and notes. What looks resampled, but is part of
-        another method's cross-validation, came about as that did."""
-        keys = [(tuple(row), int(n)) for row, n in zip(self.whole, self.recorded, strict=True)]
-        found = {}
-        for key in sorted(set(keys)):
-            members = [m for m, theirs in zip(self.methods, keys, strict=True) if theirs == key]
-            here = runs[runs.index.isin(members)]
-            found[key] = recorded_protocol(here, key[1], kind, ratio)
-        ways = {whole: how for (whole, _), (how, _) in found.items()}
-        hows = {}
-        notes = []
-        for key, (how, texts) in found.items():
-            hows[key] = how if kind else _part_of(ways, key[0])
-            notes += [text for text in texts if hows[key] is how or text != how.caution]
-        if len({how.ratio for how in hows.values()}) > 1:
+    def cube(self, table: pd.DataFrame) -> Array:
+        """Such values as methods x folds x columns."""
+        return table.to_numpy().reshape(*self.whole.shape, -1)
+
+    def blocks(
+        self, runs: pd.DataFrame, declared: Mapping[str, Any]
+    ) -> tuple[list[Protocol], list[Sharing], list[str]]:
+        """How the folds of each method came about; the pairs by the folds that they share, those
+        with most folds first; and notes. What looks resampled, but is part of another method's
+        cross-validation, came about as that did."""
+        keys = np.column_stack([self.whole, self.recorded])
+        kinds, which = np.unique(keys, axis=0, return_inverse=True)
+        which, wholes = which.ravel(), kinds[:, :-1].astype(bool)
+        methods = np.array(self.methods, dtype=object)
+        found = [
+            recorded_protocol(runs[runs.index.isin(methods[which == k])], int(n), declared)
+            for k, n in enumerate(kinds[:, -1])
+        ]
+        ways = {tuple(whole): how for whole, (how, _) in zip(wholes, found, strict=True)}
+        hows, notes = [], list[str]()
+        for whole, (how, texts) in zip(wholes, found, strict=True):
+            caution = how.caution
+            if not declared.get("protocol"):
+                own = ways[tuple(whole)]
+                wider = (ways[more] for more in ways if np.greater_equal(more, whole).all())
+                how = next(filter(own.may_be_part_of, wider), own)
+            hows.append(how)
+            notes += [text for text in texts if how.caution == caution or text != caution]
+        if len({how.ratio for how in hows}) > 1:
             notes.append(
                 "The folds came about in different ways. Each pair takes the wider of its two "
                 "corrections."
             )
-        return [hows[key] for key in keys], list(dict.fromkeys(notes))
-
-    def sharings(self, hows: Sequence[Protocol]) -> list[Sharing]:
-        """The pairs by the folds that they share, those with most folds first."""
-        keys = np.column_stack([self.whole, self.recorded])
-        which = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
         first, second = np.triu_indices(len(self.methods), 1)
         sides = np.sort([which[first], which[second]], axis=0)
         sharings = []
-        for _, alike in pd.DataFrame(sides.T).groupby([0, 1]):
-            rows = alike.index.to_numpy()
-            a, b = first[rows], second[rows]
-            folds = self.whole[a[0]] & self.whole[b[0]]
-            n = int(folds.sum())
-            both = sorted((a[0], b[0]), key=which.__getitem__)
-            how = widest([hows[i] for i in both])
-            sharings.append(Sharing(rows, a, b, folds, n, replace(how, n_folds=n)))
-        return sorted(sharings, key=lambda s: (-s.n, -len(s.rows)))
-
-
-def _part_of(ways: Mapping[tuple[bool, ...], Protocol], whole: tuple[bool, ...]) -> Protocol:
-    """How folds came about: those that look resampled as the single cross-validation that has
-    them all."""
-    how = ways[whole]
-    if how.known and how.kind == "resampled":
-        for theirs, other in ways.items():
-            alike = np.isclose(other.ratio or 0.0, how.ratio or 0.0, rtol=0.05)
-            single = other.known and other.kind == "k-fold"
-            if single and alike and np.greater_equal(theirs, whole).all():
-                return other
-    return how
+        for (i, j), alike in pd.DataFrame(sides.T).groupby([0, 1]):
+            rows, folds = alike.index.to_numpy(), wholes[i] & wholes[j]
+            how = replace(widest([hows[i], hows[j]]), n_folds=int(folds.sum()))
+            sharings.append(Sharing(rows, first[rows], second[rows], folds, how.n_folds, how))
+        sharings.sort(key=lambda s: (-s.n, -len(s.rows)))
+        return [hows[k] for k in which], sharings, list(dict.fromkeys(notes))
 
 
 def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -> SharedFolds:

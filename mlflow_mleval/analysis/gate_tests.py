@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from math import ceil, inf, isnan, log, log2, nan, pi
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -29,15 +29,17 @@ from mlflow_mleval.analysis.pairs import (
     variance_factor,
 )
 from mlflow_mleval.analysis.resampling import (
+    LEAST_MEANS,
     UNITS,
-    BoundedUnits,
-    Counts,
     Moments,
+    Sample,
     Signs,
+    by_columns,
     cluster_sums,
     critical,
     crossing,
     normal_draws,
+    normal_step_down,
     score,
     share,
     step_down,
@@ -51,8 +53,6 @@ Decision = Literal["ship", "block", "run more"]
 LEAST_UNITS = 30
 #: The power for which a number of units is given, and the largest number that is.
 POWER, MOST_UNITS = 0.8, 10_000_000
-#: Fewer means of many answers than this (datasets, folds, repeats) decide nothing.
-LEAST_MEANS = 5
 #: The slice that holds all units.
 ALL = ""
 #: How many units are needed is told by no fewer than these, nor where their variance is known less
@@ -188,15 +188,16 @@ def gate_tests(units: Differences, terms: Terms) -> GateTests:
     # What is lost of a part may be what blocks: that is asked of parts, which need not pass.
     if_lost = np.ones(len(rows))
     if units.lost and units.slices:
-        if_lost = np.where(
-            table["slice"] == ALL, 1.0, look(counted, counted, terms)["pvalue_worse"]
-        )
+        worse = look(counted, counted, terms)["pvalue_worse"]
+        if_lost = np.where(table["slice"] == ALL, 1.0, worse)
     decision = _judged(table, counted, if_lost, terms.alpha)
+    tested = zip(counted, table.itertuples(), strict=True)
+    evidence = min((row.evidence(found) for row, found in tested if row.decides), default=0.0)
     return GateTests(
         decision,
         table[[*_COLUMNS]],
         needed_units(units, terms) if decision == "run more" else dict(_UNKNOWN),
-        _evidence(counted, table),
+        0.0 if (table["verdict"] == "lost").any() else evidence,
         len(units.differences),
         None if units.numbers is None else int(units.numbers.max()) + 1,
         units.lost,
@@ -284,73 +285,30 @@ class _Row:
         """Minus the margin; zero without one."""
         return -self.margin if self.margin >= 0 else 0.0
 
-    @property
-    def variance_known(self) -> bool:
-        """Whether it is known as well as where so many units differ, each by as much."""
-        squares = (self.sums**2).sum() ** 2
-        ends = (1 / len(self.sums) + 1 / LEAST_DIFFERENT) * squares
-        return bool(squares > 0 and (self.sums**4).sum() <= ends)
-
     def excess(self, centre: float, sign: int) -> Array:
         """By unit, how much larger its sum is than with this mean; if the sign is -1, smaller."""
         return sign * (self.sums - centre * self.sizes)
 
     @cached_property
-    def units(self) -> int:
-        """How many there are with a value."""
-        return int(np.count_nonzero(self.sizes))
-
-    @property
-    def few(self) -> bool:
-        """Whether so few units show nothing."""
-        return self.units < (LEAST_MEANS if self.means else 2)
-
-    @cached_property
-    def _error(self) -> float:
-        """The standard error of a mean of means."""
-        spread = np.sum(self.excess(self.mean, 1)[self.sizes > 0] ** 2) / (self.units - 1)
-        return float(np.sqrt(spread * variance_factor(self.units, self.ratio)))
-
-    @cached_property
-    def _bounded(self) -> BoundedUnits:
-        return BoundedUnits.of(self.sums, self.sizes, self.bound)
-
-    def statistic(self, centre: float, sign: int) -> float:
-        """How far the mean lies above this (if the sign is -1, below) on the scale of Student's t:
-        of means their t statistic, of bounded units the score.
-        """
-        if self.means:
-            gain = sign * (self.mean - centre)
-            return gain / self._error if self._error else float(np.sign(gain) * 1e300)
-        return self._bounded.statistic(centre, sign)
-
-    def pvalue(self, centre: float, sign: int) -> float:
-        """Of the hypothesis that the mean is no larger than this; if the sign is -1, no smaller."""
-        if self.few:
-            return 1.0
-        return float(special.stdtr(self.units - 1, -self.statistic(centre, sign)))
+    def sample(self) -> Sample:
+        """What is tested against Student's t."""
+        if not self.means:
+            return Sample.of(self.sums, self.sizes, self.bound)
+        there = self.sizes > 0
+        n = max(int(there.sum()), 2)
+        spread = np.sum(self.excess(self.mean, 1)[there] ** 2) / (n - 1)
+        error = float(np.sqrt(spread * variance_factor(n, self.ratio)))
+        return Sample(self.sums[there], self.sizes[there], np.ones(there.sum()), self.bound, error)
 
     def limit(self, critical: float, level: float, sign: int) -> float:
         """The mean beyond which, downwards or, if the sign is -1, upwards, the statistic of sign
         changes is larger than this, and the p-value by t smaller than the level.
         """
-        end = -inf if isnan(self.bound) else -self.bound
         if not self.size or (isnan(self.bound) and not self.means):
             return nan
-        if self.few:
-            return sign * end
-        t = special.stdtrit(self.units - 1, 1 - level)
+        end = inf if isnan(self.bound) else self.bound
         low, high = Moments.of(self.sums, self.sizes).limits(critical)
-        edge, mean = max(float(low if sign > 0 else -high), end), sign * self.mean
-        if self.means:
-            return sign * max(min(edge, mean - t * self._error), end)
-        height = cache(lambda centre: t - self.statistic(sign * centre, sign))
-        above = edge
-        for further in (1.05 * edge - 0.05 * mean, 1.3 * edge - 0.3 * mean, end):
-            if edge <= end or height(edge) <= 0:
-                break
-            above, edge = edge, max(further, end)  # the one limit is near the other
-        return sign * crossing(height, edge, above)
+        return self.sample.limit(level, sign, float(np.clip(low if sign > 0 else high, -end, end)))
 
     def capital(self, centre: float, sign: int) -> Array:
         """Log of the capital after each unit of bets against the same hypothesis."""
@@ -368,6 +326,17 @@ class _Row:
         """Log of the largest capital so far."""
         return float(self.capital(centre, sign).max(initial=0.0))
 
+    def evidence(self, tested: Any) -> float:
+        """E-value against what must not be shipped: by bets where units have bounds, else of the
+        p-values that were found by 1 / (2 √p), Vovk & Wang (2021).
+        """
+        if isnan(self.bound):
+            pvalues = [tested.pvalue_not_worse, tested.pvalue_better][: 1 + self.wanted]
+            return float(1 / (2 * np.sqrt(max(*pvalues, 1e-300))))
+        centres = [self.floor, 0.0][: 1 + self.wanted]
+        least = min(self.capital(centre, 1)[-1] for centre in centres)
+        return float(np.exp(min(least, 700.0)))
+
     def limit_of_bets(self, critical: float, sign: int) -> float:
         """The mean beyond which bets have reached this; of a measure without a bound, none."""
         if isnan(self.bound) or not self.size:
@@ -375,6 +344,32 @@ class _Row:
         return crossing(
             lambda centre: critical - self.largest(centre, sign), -sign * self.bound, self.mean
         )
+
+    def passes(self, centre: float, times: Array, alpha: float, evidence: float | None) -> Bools:
+        """By sample (futures x units: how often each is in it) whether the mean is shown to be
+        larger, with so much evidence if any is asked for.
+        """
+        x = self.excess(centre, 1)
+        if evidence is not None and not isnan(self.bound):
+            worst = self.bound + centre
+            if worst <= 0:
+                return np.ones(len(times), bool)
+            stakes = np.maximum(BETS[:, None] * x / worst, -1 + 1e-12)
+            capital = special.logsumexp(times @ np.log1p(stakes).T + np.log(SHARES), axis=1)
+            return np.asarray(capital >= log(evidence))
+        if evidence is not None:
+            alpha = min(alpha, 1 / (4 * evidence**2))
+        n, total, squares = times.sum(axis=1), times @ x, times @ x**2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            signs = np.nan_to_num(total / np.sqrt(squares))
+            if self.means:
+                spread = (squares - total**2 / n) / (n - 1) * variance_factor(n[0], self.ratio)
+                by_t = np.nan_to_num(total / n / np.sqrt(spread))
+            else:
+                x, place = np.unique(x, return_inverse=True)
+                alike = sparse.csr_array((np.ones(len(place)), (np.arange(len(place)), place)))
+                by_t = score(x, -(self.bound + centre) * self.sizes.mean(), times @ alike)
+        return (signs >= special.ndtri(1 - alpha)) & (by_t >= special.stdtrit(n - 1, 1 - alpha))
 
 
 _Rows: TypeAlias = Sequence[_Row]
@@ -421,18 +416,32 @@ def _at_once(rows: _Rows, counted: _Rows, terms: Terms) -> dict[str, Array]:
     if counted is not rows:
         columns += [row.excess(row.floor, 1) for row in counted]
     columns += [counted[k].excess(0.0, 1) for k in gains]
-    x = np.stack([column / (np.sqrt(column @ column) or 1.0) for column in columns], axis=1)
+    x = np.stack(columns, axis=1)
+    length = np.sqrt(np.einsum("ij,ij->j", x, x))
+    x /= np.where(length > 0, length, 1.0)
     drawn = _sums(x, terms)
     falls, rises = drawn[:, : len(rows)], drawn[:, len(rows) : 2 * len(rows)]
     if counted is rows:
         rises = -falls
-    worse, high = _falls(rows, falls, x, terms)
+    worse, most, level = np.ones(len(rows)), inf, alpha
+    at = np.flatnonzero([row.judged for row in rows]).tolist()
+    if at:
+        of_t = np.array([rows[k].sample.pvalue(rows[k].floor, -1) for k in at])
+        signs, normal = falls[:, at], _normal(x[:, at], terms)
+        by_signs = step_down(signs[0], by_columns(signs), len(signs))
+        by_t, largest = normal_step_down(
+            of_t, -special.ndtri(of_t), by_columns(normal), len(normal)
+        )
+        worse[at] = np.maximum(by_signs.joint / len(signs), by_t)
+        most = critical(by_signs.largest, alpha)
+        level = min(float(special.ndtr(-critical(largest, alpha))), alpha)
+    high = np.array([row.limit(most, level, -1) for row in rows])
     low, not_worse, better = np.full((3, len(rows)), nan)
     for k, row in enumerate(counted):
-        not_worse[k] = max(share(rises[:, k], rises[0, k]), row.pvalue(row.floor, 1))
+        not_worse[k] = max(share(rises[:, k], rises[0, k]), row.sample.pvalue(row.floor, 1))
         low[k] = row.limit(critical(rises[:, k], alpha), alpha, 1)
     for k, of_gain in zip(gains, drawn[:, len(columns) - len(gains) :].T, strict=True):
-        better[k] = max(share(of_gain, of_gain[0]), counted[k].pvalue(0.0, 1))
+        better[k] = max(share(of_gain, of_gain[0]), counted[k].sample.pvalue(0.0, 1))
     return {
         "low": low,
         # The step-down test may reject what the limits of a single step do not.
@@ -441,27 +450,6 @@ def _at_once(rows: _Rows, counted: _Rows, terms: Terms) -> dict[str, Array]:
         "pvalue_not_worse": not_worse,
         "pvalue_better": better,
     }
-
-
-def _falls(rows: _Rows, falls: Array, x: Array, terms: Terms) -> tuple[Array, Array]:
-    """P-values of no harm beyond the margin, corrected over all rows that are judged, and upper
-    limits that hold together.
-    """
-    at = [k for k, row in enumerate(rows) if row.judged]
-    worse, most, level = np.ones(len(rows)), inf, terms.alpha
-    if len(at):
-        of_t = np.array([rows[k].pvalue(rows[k].floor, -1) for k in at])
-        found = _stepped(falls[:, at])
-        joint = _stepped(_normal(x[:, at], np.minimum(special.ndtri(1 - of_t), 40.0), terms))
-        worse[at] = np.maximum.reduce([found.joint / len(falls), joint.joint / len(falls), of_t])
-        most = critical(found.largest, level)
-        level = min(float(special.ndtr(-critical(joint.largest[1:], level))), level)
-    return worse, np.array([row.limit(most, level, -1) for row in rows])
-
-
-def _stepped(drawn: Array) -> Counts:
-    """How many draws reach the statistics of the columns, which stand first, step-down."""
-    return step_down(drawn[0], lambda at, part: drawn[part][:, at].T, len(drawn))
 
 
 def _sums(columns: Array, terms: Terms) -> Array:
@@ -478,7 +466,7 @@ def _sums(columns: Array, terms: Terms) -> Array:
     else:
         return Signs(len(columns), terms.n_resamples, terms.seed, one_sided=True).sums(columns)
     small = columns[~large]
-    sums = _normal(small, small.sum(axis=0), terms)
+    sums = np.concatenate([small.sum(axis=0)[None], _normal(small, terms)])
     if large.any():
         signs = Signs(int(large.sum()), terms.n_resamples, terms.seed + 1, one_sided=True)
         of_large = signs.sums(columns[large])
@@ -490,12 +478,12 @@ def _sums(columns: Array, terms: Terms) -> Array:
     return sums
 
 
-def _normal(columns: Array, statistics: Array, terms: Terms) -> Array:
+def _normal(columns: Array, terms: Terms) -> Array:
     """Draws x columns: normal values with the covariances that the sums of the columns have under
-    common changes of sign; the statistics first. As many as there are changes of sign.
+    common changes of sign; as many as there are other changes.
     """
     n = Signs(len(columns), terms.n_resamples, one_sided=True).changes - 1
-    return np.concatenate([statistics[None], normal_draws(columns.T @ columns, n, terms.seed)])
+    return normal_draws(columns.T @ columns, n, terms.seed)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -529,24 +517,6 @@ def _by_bets(rows: _Rows, counted: _Rows, terms: Terms) -> dict[str, Array]:
 # What follows.
 
 
-def _evidence(rows: _Rows, table: pd.DataFrame) -> float:
-    """E-value against what must not be shipped: by bets where units have bounds, else of p-values
-    by 1 / (2 √p), Vovk & Wang (2021).
-    """
-
-    def of(row: _Row, centre: float, pvalue: float) -> float:
-        if isnan(row.bound):
-            return float(1 / (2 * np.sqrt(max(pvalue, 1e-300))))
-        return float(np.exp(min(row.capital(centre, 1)[-1], 700.0)))
-
-    if (table["verdict"] == "lost").any():
-        return 0.0
-    deciding = [pair for pair in zip(rows, table.itertuples(), strict=True) if pair[0].decides]
-    found = [of(row, row.floor, tested.pvalue_not_worse) for row, tested in deciding]
-    found += [of(row, 0.0, tested.pvalue_better) for row, tested in deciding if row.wanted]
-    return min(found, default=0.0)
-
-
 def needed_units(
     units: Differences, terms: Terms, evidence: float | None = None
 ) -> dict[str, float]:
@@ -557,8 +527,12 @@ def needed_units(
     seen, counted = (_rows(units, table, terms) for table in (units.differences, units.counted))
     deciding = [row for row in counted if row.decides]
     n = len(counted[0].sums)
-    few = n < LEAST_SEEN or not deciding or not all(row.variance_known for row in deciding)
-    if few or {*units.unknown} & {*terms.margins}:
+    if n < LEAST_SEEN or not deciding or {*units.unknown} & {*terms.margins}:
+        return dict(_UNKNOWN)
+    # a variance is known as well as where so many units differ, each by as much
+    squares = np.array([row.sums for row in deciding]) ** 2
+    ends = (1 / n + 1 / LEAST_DIFFERENT) * squares.sum(axis=1) ** 2
+    if ((squares**2).sum(axis=1) > ends).any() or not squares.any(axis=1).all():
         return dict(_UNKNOWN)
     taken = np.random.default_rng(terms.seed).permutation(n)[:_MOST_SEEN]
     columns = [column[taken] for row in (*seen, *counted) for column in (row.sums, row.sizes)]
@@ -581,7 +555,8 @@ def needed_units(
 @dataclass(frozen=True)
 class _Future:
     """Gates on units of the kinds of those seen, each with its share: the rows that decide, and
-    what blocks, which must be beyond the critical value.
+    what blocks, which must be beyond the critical value; where bets decide, the capital that it
+    takes.
     """
 
     deciding: _Rows
@@ -606,25 +581,24 @@ class _Future:
         for what is lost.
         """
 
-        def turned(row: _Row, lost: Array) -> _Row:
-            sums = (ways * (row.sums - lost) + lost).ravel()
+        def turned(row: _Row, kept: _Row) -> _Row:
+            sums = (ways * kept.sums + (row.sums - kept.sums)).ravel()
             return replace(row, sums=sums, sizes=np.tile(row.sizes, len(ways)))
 
-        losts = [whole.sums - row.sums for whole, row in zip(counted, seen, strict=True)]
-        counted = [turned(row, lost) for row, lost in zip(counted, losts, strict=True)]
-        blocking = [turned(row, np.zeros_like(row.sums)) for row in seen if row.judged]
+        counted = [turned(row, kept) for row, kept in zip(counted, seen, strict=True)]
+        blocking = [turned(row, row) for row in seen if row.judged]
         # A part may block if what is lost is as bad as can be.
         blocking += [row for row in counted if row.judged and row.slice != ALL]
         falls = np.stack([row.excess(row.floor, -1) for row in blocking], axis=1)
         unit = falls / (np.sqrt((falls**2).sum(axis=0)) + 1e-300)
-        drawn = _normal(unit, unit[0], replace(terms, n_resamples=1_999))[1:]
+        drawn = _normal(unit, replace(terms, n_resamples=1_999))
         return cls(
             [row for row in counted if row.decides],
             np.tile(times / times.sum() / len(ways), len(ways)),
             falls,
             critical(drawn.max(axis=1), terms.alpha),
             terms,
-            evidence,
+            evidence or (1 / terms.alpha if terms.anytime else None),
             np.random.default_rng(terms.seed),
         )
 
@@ -641,8 +615,8 @@ class _Future:
             apart.append(self.shares @ x**2 / mean**2 - 1)
         alike = np.sum(np.array(apart) * 2 >= max(apart))
         level = special.ndtri(1 - self.terms.alpha)
-        if (reached := self._reached) is not None:
-            level = np.sqrt(2 * log(reached))  # about where bets on normal values have it
+        if self.evidence is not None:
+            level = np.sqrt(2 * log(self.evidence))  # about where bets on normal values have it
 
         def distance(power: float) -> float:
             return float(special.ndtri(np.clip(power, 0.01, 0.99) ** (1 / alike)) + level)
@@ -661,11 +635,6 @@ class _Future:
                 break
         return float(max(ceil(float(np.mean(found or [n]))), least))
 
-    @property
-    def _reached(self) -> float | None:
-        """What a capital must reach where bets decide."""
-        return self.evidence or (1 / self.terms.alpha if self.terms.anytime else None)
-
     def power(self, n: int) -> float:
         """The share of gates on n units that ship; bets are looked at a few times on the way."""
         looks = _LOOKS if self.terms.anytime else 1
@@ -674,7 +643,10 @@ class _Future:
         ships = np.ones(_FUTURES, bool)
         for row in self.deciding:
             for centre in (row.floor, 0.0)[: 1 + row.wanted]:
-                passes = [self._passes(row, centre, part[ships]) for part in times]
+                going = times[:, ships]
+                passes = [
+                    row.passes(centre, part, self.terms.alpha, self.evidence) for part in going
+                ]
                 ships[ships] = np.any(passes, axis=0)
         last = times[-1][ships]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -690,30 +662,6 @@ class _Future:
         ends = np.cumsum(self.shares)[:-1]
         drawn = (ends.searchsorted(self.rng.random(n)) for _ in range(_FUTURES))
         return np.array([np.bincount(kind, minlength=kinds) for kind in drawn], float)
-
-    def _passes(self, row: _Row, centre: float, times: Array) -> Bools:
-        """Whether the mean is shown to be larger."""
-        alpha, x = self.terms.alpha, row.excess(centre, 1)
-        if (reached := self._reached) is not None and not isnan(row.bound):
-            worst = row.bound + centre
-            if worst <= 0:
-                return np.ones(len(times), bool)
-            stakes = np.maximum(BETS[:, None] * x / worst, -1 + 1e-12)
-            capital = special.logsumexp(times @ np.log1p(stakes).T + np.log(SHARES), axis=1)
-            return np.asarray(capital >= log(reached))
-        if self.evidence is not None:
-            alpha = min(alpha, 1 / (4 * self.evidence**2))
-        n, total, squares = times.sum(axis=1), times @ x, times @ x**2
-        with np.errstate(divide="ignore", invalid="ignore"):
-            signs = np.nan_to_num(total / np.sqrt(squares))
-            if row.means:
-                spread = (squares - total**2 / n) / (n - 1) * variance_factor(n[0], row.ratio)
-                by_t = np.nan_to_num(total / n / np.sqrt(spread))
-            else:
-                x, place = np.unique(x, return_inverse=True)
-                alike = sparse.csr_array((np.ones(len(place)), (np.arange(len(place)), place)))
-                by_t = score(x, -(row.bound + centre) * row.sizes.mean(), times @ alike)
-        return (signs >= special.ndtri(1 - alpha)) & (by_t >= special.stdtrit(n - 1, 1 - alpha))
 
 
 def _doubts(units: Differences, rows: _Rows, unknown: Sequence[str]) -> Iterable[str]:

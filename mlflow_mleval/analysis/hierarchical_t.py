@@ -620,12 +620,10 @@ def _folds(
             notes.append(f"On {dataset}, {some(gone)} had another split and are left out.")
     if len(methods) < 2:
         raise ValueError("no two methods had the same split")
-    ways, _ = shared.protocols(runs, declared.get("protocol"), declared.get("ratio"))
+    ways, _, _ = shared.blocks(runs, declared)
     how = widest([way for m, way in zip(shared.methods, ways, strict=True) if m in methods])
     correlation = 0.0 if how.ratio is None else how.ratio / (1 + how.ratio)
-    values = shared.frame(shared.cube(frame), frame.columns)
-    index = pd.MultiIndex.from_product([methods, shared.folds], names=values.index.names)
-    return values.reindex(index), correlation, notes
+    return shared.table(frame).loc[methods], correlation, notes
 
 
 def _rope(measure: str, study: Study, rope: float | None, in_units: bool) -> tuple[float, str]:

@@ -237,9 +237,7 @@ class Profiles:
         keys = [(method, fold) for method in arrays for fold in self.folds[dataset, method]]
         rows = [arrays[method] for method in arrays if self.folds[dataset, method]]
         columns = pd.Index(self.parameters(dataset, family, parameters), name=PARAMETERS[family])
-        index = pd.MultiIndex.from_arrays(
-            [[m for m, _ in keys], [fold for _, fold in keys]], names=["method", "fold"]
-        )
+        index = pd.MultiIndex.from_tuples(keys, names=["method", "fold"])
         return pd.DataFrame(np.concatenate([np.empty((0, len(columns))), *rows]), index, columns)
 
     def by_row(
@@ -568,7 +566,11 @@ def compare_profiles(
         )
     asked = Request(*(profiles, family, parameters, alpha, declared), *(chosen, absent, warnings))
     parts = [OnDataset(asked, dataset) for dataset in profiles.datasets]
-    _correct(parts, alpha)
+    # over all pairs of all datasets; pairs of methods that were not chosen count, too
+    worst = np.concatenate([part.worst for part in parts])
+    extra = sum(part.n_pairs - len(part.a) for part in parts)
+    for part in parts:
+        part.correct(worst, extra)
     options = {
         "kind": profiles.kind,
         "family": family,
@@ -603,21 +605,6 @@ def compare_profiles(
 
 _CROSSINGS = ["dataset", *PAIR, "parameter", "position", "below", "above", "certain"]
 _CLAIMS = ["dataset", "better", "worse", "first", "last", "n_labels"]
-
-
-def _correct(parts: Sequence[OnDataset], alpha: float) -> None:
-    """Correct over all pairs of all datasets, and add the simultaneous intervals."""
-    tested = [(part, np.flatnonzero(part.n_folds)) for part in parts]
-    worst = [np.nan_to_num(part.along[at], nan=1.0).max(axis=1) for part, at in tested if len(at)]
-    if not worst:
-        return
-    # pairs of methods that were not chosen count, too
-    extra = sum(part.n_pairs - len(part.a) for part in parts)
-    level = alpha / (sum(map(len, worst)) + extra)
-    for part, at in tested:
-        part.pvalue[at] = stepped(part.along[at], np.concatenate(worst), extra)
-        limit = critical(part.angles[at], level, part.n_folds[at, None] - 1) * part.scale[at]
-        part.low[at], part.high[at] = fieller(part.moments[:, at], limit)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -740,14 +727,13 @@ class OnDataset:
     def _test_over_folds(self) -> None:
         """Test the pairs on the folds that they share; say where that cannot be."""
         runs, absent, key = self.asked.profiles.runs, self.asked.absent, f"tests.{self.dataset}"
-        declared = self.asked.declared.get("protocol"), self.asked.declared.get("ratio")
         names = [*chain.from_iterable(self.folds.values())]
         labels = sorted({*names}, key=str)
         methods = np.repeat([*self.folds], [*map(len, self.folds.values())])
         index = pd.MultiIndex.from_arrays([methods, [*map(labels.index, names)]])
         rows = [self.losses[m] for m, folds in self.folds.items() if folds]
         frame = pd.DataFrame(np.concatenate(rows), index)
-        shared = None
+        declared, shared = self.asked.declared, None
         try:
             try:
                 shared = shared_folds(frame, self.dataset, list(self.folds))
@@ -755,14 +741,11 @@ class OnDataset:
                 absent[key] = "fewer than two methods have the same folds"
                 first = next(m for m, folds in self.folds.items() if len(folds) > 1)
                 of_first = runs_of(runs, self.dataset, [first])
-                how, notes = recorded_protocol(of_first, len(self.folds[first]), *declared)
+                how, notes = recorded_protocol(of_first, len(self.folds[first]), declared)
             else:
-                hows, notes = shared.protocols(
-                    runs_of(runs, self.dataset, shared.methods), *declared
-                )
-                sharings = shared.sharings(hows)
-                how = sharings[0].how
-                notes = [*notes, *shared.notes]
+                recorded = runs_of(runs, self.dataset, shared.methods)
+                _, sharings, notes = shared.blocks(recorded, declared)
+                how, notes = sharings[0].how, [*notes, *shared.notes]
         except ValueError as error:
             absent[key] = str(error)
             return
@@ -776,13 +759,12 @@ class OnDataset:
                 "fewer than two folds in common with each other method"
             )
         if len(self.a):
-            self._test(shared, sharings, shared.cube(frame))
+            self._test(shared, sharings, shared.cube(shared.table(frame)))
 
     def _test(self, shared: SharedFolds, sharings: Sequence[Sharing], by_fold: Array) -> None:
         """The t test of each pair at every parameter, p-values corrected along it."""
-        place = {m: i for i, m in enumerate(self.methods)}
-        at = np.array([place.get(m, -1) for m in shared.methods])
-        row = np.full((len(place), len(place)), -1)
+        at = pd.Index(self.methods).get_indexer(shared.methods)
+        row = np.full((len(self.methods) + 1, len(self.methods) + 1), -1)  # the last: of no pair
         row[self.a, self.b] = np.arange(len(self.a))
         runs = runs_of(self.asked.profiles.runs, self.dataset, self.methods)
         differ, notes = unpaired(runs, shared.methods)
@@ -790,16 +772,15 @@ class OnDataset:
         lost = dict.fromkeys((UNPAIRED, FEW_SHARED), 0)
         n_at = len(self.at)
         for sharing in sharings:
-            first, second = sharing.first, sharing.second
-            going = (at[first] >= 0) & (at[second] >= 0)
+            where = row[at[sharing.first], at[sharing.second]]
+            going = where >= 0
             if differ is not None:
                 lost[UNPAIRED] += int((going & differ[sharing.rows]).sum())
                 going &= ~differ[sharing.rows]
-            first, second = first[going], second[going]
+            first, second, where = sharing.first[going], sharing.second[going], where[going]
             if sharing.n < 2:
                 lost[FEW_SHARED] += len(first)
             elif len(first):
-                where = row[at[first], at[second]]
                 scale = float(np.sqrt(variance_factor(sharing.n, sharing.how.headline_ratio)))
                 self.n_folds[where], self.scale[where] = sharing.n, scale
                 values = by_fold[:, sharing.folds]
@@ -819,6 +800,23 @@ class OnDataset:
         for reason, n in lost.items():
             if n:
                 self.asked.absent[f"tests.{self.dataset}: {count(n, 'pair')}"] = reason
+
+    @property
+    def worst(self) -> Array:
+        """Of each pair that was tested the largest p-value along the parameter."""
+        tested = self.along[self.n_folds > 0]
+        return np.nan_to_num(tested, nan=1.0).max(axis=1, initial=0.0)
+
+    def correct(self, worst: Array, extra: int) -> None:
+        """Correct over all pairs, those tested and so many more, and add the simultaneous
+        intervals.
+        """
+        at = np.flatnonzero(self.n_folds)
+        if len(at):
+            level = self.asked.alpha / (len(worst) + extra)
+            self.pvalue[at] = stepped(self.along[at], worst, extra)
+            limit = critical(self.angles[at], level, self.n_folds[at, None] - 1) * self.scale[at]
+            self.low[at], self.high[at] = fieller(self.moments[:, at], limit)
 
     @property
     def difference(self) -> Array:

@@ -106,17 +106,34 @@ def measure_intervals(
         from scipy import special
 
         quantile = float(special.stdtrit(satterthwaite(sizes), 1 - alpha / 2))
-        trials = effective_number(sizes)
-        cells = np.full((len(values), 3), np.nan)
-        for i, (m, value) in enumerate(values.items()):
-            added = _added(ev, str(m), rows, weights)
+        errors = {}
+        for m in map(str, values.index):
+            added = _added(ev, m, rows, weights)
             if isinstance(added, str):
-                absent[str(m)] = added
+                absent[m] = added
                 continue
             sums = added if units is None else np.bincount(units, added)
-            error = np.sqrt(sums @ (sums / (1 - sizes / sizes.sum())))
-            cells[i] = error, *_interval(value, error, quantile, trials, *MEASURES[m].range)
-        table[[*columns]] = cells
+            errors[m] = np.sqrt(sums @ (sums / (1 - sizes / sizes.sum())))
+        error = values.index.map(errors).to_numpy(float)
+        value, (low, high) = (
+            values.to_numpy(),
+            np.array([MEASURES[m].range for m in values.index]).T,
+        )
+        student = np.maximum(value - quantile * error, low), value + quantile * error
+        with np.errstate(divide="ignore", invalid="ignore"):
+            width = np.where(np.isfinite(high - low), high - low, np.nan)
+            share, size = np.clip((value - low) / width, 0, 1), error / width
+            varies = (size > 1e-9) & (share > 0) & (share < 1)
+            # where nothing varies, as many as there are
+            trials = np.where(varies, share * (1 - share) / size**2, effective_number(sizes))
+            spread = np.sqrt(share * (1 - share) / trials + (quantile / (2 * trials)) ** 2)
+            middle = (share + quantile**2 / (2 * trials)) / (1 + quantile**2 / trials)
+            half = quantile / (1 + quantile**2 / trials) * spread
+            wilson = np.clip(
+                [np.minimum(middle - half, share), np.maximum(middle + half, share)], 0, 1
+            )
+        ends = np.where(np.isnan(size), student, low + width * wilson)
+        table[[*columns]] = np.column_stack([error, *ends])
     n_clusters = None if units is None else len(sizes)
     doubts = tuple(cluster_doubts(clusters, units))
     return MeasureIntervals(table, absent, n, n_clusters, alpha, doubts)
@@ -130,22 +147,6 @@ def with_clusters(ev: Evaluation, clusters: ArrayLike) -> Evaluation:
     cluster_numbers(given, ev.total.n, ev.instances.index)
     names = cluster_names(clusters) if blank_clusters(clusters).any() else np.asarray(clusters)
     return replace(ev, instances=ev.instances.assign(**{CLUSTER: names}))
-
-
-def _interval(
-    value: float, error: float, quantile: float, n: float, low: float, high: float
-) -> tuple[float, float]:
-    if not np.isfinite(high):
-        return max(value - quantile * error, low), value + quantile * error
-    share = min(max((value - low) / (high - low), 0.0), 1.0)
-    error /= high - low
-    # where nothing varies, as many as there are
-    trials = share * (1 - share) / error**2 if error > 1e-9 and 0 < share < 1 else n
-    spread = np.sqrt(share * (1 - share) / trials + (quantile / (2 * trials)) ** 2)
-    middle = (share + quantile**2 / (2 * trials)) / (1 + quantile**2 / trials)
-    half = quantile / (1 + quantile**2 / trials) * spread
-    ends = max(min(middle - half, share), 0.0), min(max(middle + half, share), 1.0)
-    return low + (high - low) * ends[0], low + (high - low) * ends[1]
 
 
 def _added(ev: Evaluation, measure: str, rows: pd.DataFrame, weights: Array) -> Array | str:

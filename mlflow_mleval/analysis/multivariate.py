@@ -929,8 +929,8 @@ def manova(
     shared = n_folds * variance_factor(n_folds, ratio)
     between = n_folds / shared * means.T @ means
     within = residuals.T @ residuals
-    eigenvalues, vectors = _eigen(residuals, means * np.sqrt(n_folds / shared))
-    table = _statistics(eigenvalues, p, df_between, df_within)
+    scaled_means = means * np.sqrt(n_folds / shared)
+    eigenvalues, vectors, table = _statistics(residuals, scaled_means, df_within)
     statistic, f, *df, pvalue = table.loc["wilks"].tolist()
     if approximation == "chi2":
         f = ((p - df_between + 1) / 2 - df_within) * np.log(statistic)
@@ -986,20 +986,18 @@ def manova(
     )
 
 
-def _eigen(residuals: Array, means: Array) -> tuple[Array, Array]:
+def _statistics(residuals: Array, means: Array, v: int) -> tuple[Array, Array, pd.DataFrame]:
     """Eigenvalues of E⁻¹H, largest first, and its eigenvectors as columns, from the factors of E
-    and H, so that nothing is squared."""
+    and H, so that nothing is squared; and the four statistics with their F approximations, as in
+    SAS and statsmodels, on v degrees of freedom within."""
     scale = np.linalg.norm(residuals, axis=0)
     root = np.asarray(np.linalg.qr(residuals / scale, mode="r"))
     white = np.linalg.solve(root.T, (means / scale).T)
     left, singular, _ = np.linalg.svd(white, full_matrices=True)
-    count = min(white.shape[0], white.shape[1] - 1)
-    return singular[:count] ** 2, np.linalg.solve(root, left[:, :count]) / scale[:, None]
-
-
-def _statistics(eigenvalues: Array, p: int, q: int, v: int) -> pd.DataFrame:
-    """The four statistics with their F approximations, as in SAS and statsmodels."""
+    p, q = white.shape[0], white.shape[1] - 1
     s = min(p, q)
+    eigenvalues = singular[:s] ** 2
+    vectors = np.linalg.solve(root, left[:, :s]) / scale[:, None]
     m = (abs(p - q) - 1) / 2
     n = (v - p - 1) / 2
     wilks = float(np.exp(-np.log1p(eigenvalues).sum()))
@@ -1024,7 +1022,8 @@ def _statistics(eigenvalues: Array, p: int, q: int, v: int) -> pd.DataFrame:
     rows["roy"] = [roy, df2 / df1 * roy, df1, df2]
     columns = ["statistic", *_F[:3]]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns, dtype=float)
-    return table.assign(pvalue=special.fdtrc(*(table[name] for name in _F[1:3]), table[_F[0]]))
+    pvalue = special.fdtrc(*(table[name] for name in _F[1:3]), table[_F[0]])
+    return eigenvalues, vectors, table.assign(pvalue=pvalue)
 
 
 def _unequal(residuals: Array, methods: Sequence[Hashable], n_folds: int) -> list[str]:

@@ -39,12 +39,13 @@ from mlflow_mleval.analysis.pairs import (
 from mlflow_mleval.analysis.posthoc.rank_tests import EXACT_RANKS, signed_ranks
 from mlflow_mleval.analysis.resampling import (
     RESAMPLES,
-    BoundedUnits,
     Moments,
+    Sample,
     Signs,
     cluster_sums,
     critical,
     normal_draws,
+    normal_step_down,
     step_down,
     up_to_zero,
 )
@@ -176,7 +177,7 @@ class InstanceTests(PairTests):
     moments: Moments = field(repr=False)
     largest: Array = field(repr=False)
     #: Of rows whose measure has a range their units, and the largest score statistics by chance.
-    bounded: Mapping[int, BoundedUnits] = field(repr=False)
+    bounded: Mapping[int, Sample] = field(repr=False)
     largest_score: Array = field(repr=False)
 
     def corrected(self, table: pd.DataFrame, n_datasets: int, n_comparisons: int) -> Self:
@@ -186,8 +187,7 @@ class InstanceTests(PairTests):
         if self.bounded:
             tail = special.ndtr(-critical(self.largest_score, level))
             for k, units in self.bounded.items():
-                t = -special.stdtrit(max(units.units - 1, 1), tail)
-                low[k], high[k] = units.limit(t, 1, low[k]), units.limit(t, -1, high[k])
+                low[k], high[k] = units.limit(tail, 1, low[k]), units.limit(tail, -1, high[k])
         low, high = up_to_zero(low, high, self.moments.total, table["separated"].to_numpy())
         return super().corrected(table.assign(low=low, high=high), n_datasets, n_comparisons)
 
@@ -433,7 +433,7 @@ def _bound(measure: str, values: Array, bounds: Stated) -> float | None:
 
 
 def _score_tests(
-    bounded: Mapping[int, BoundedUnits],
+    bounded: Mapping[int, Sample],
     sums: Array,
     pairs: tuple[Places, Places],
     n_resamples: int,
@@ -444,7 +444,8 @@ def _score_tests(
     changes); and by draw the largest statistic.
     """
     rows = np.array([*bounded], dtype=int)
-    own = np.array([units.pvalue() for units in bounded.values()])
+    own = np.array([s.pvalue(0.0, 1 if s.mean > 0 else -1) for s in bounded.values()])
+    own = np.minimum(2 * own, 1.0)
     if not bounded:
         return own, own, own
     flat = sums.reshape(-1, sums.shape[2])
@@ -456,10 +457,8 @@ def _score_tests(
     spread = covariance[a, a] + covariance[b, b] - 2 * covariance[a, b]
     size = np.sqrt(np.where(spread > 0, spread, 1.0))
     under = _under_changes(normal, pairs, size)
-    statistic = np.minimum(-special.ndtri(own / 2), 40.0)
-    counts = step_down(statistic, lambda at, part: under(rows[at], part), n_resamples)
-    joint = np.maximum((counts.joint + 1) / (n_resamples + 1), own)
-    return own, joint, np.asarray(counts.largest, dtype=float)
+    drawn_at = lambda at, part: under(rows[at], part)  # noqa: E731
+    return own, *normal_step_down(own, -special.ndtri(own / 2), drawn_at, n_resamples)
 
 
 def _under_changes(
@@ -567,7 +566,7 @@ def _pair(d: Array, unit: Places | None, noise: float, bound: float | None) -> d
         "wilcoxon_pvalue": wilcoxon.item(),
         "exact": exact,
         "moments": [*Moments.of(sums, sizes)],
-        "bounded": None if bound is None else BoundedUnits.of(sums, sizes, bound, rounded=True),
+        "bounded": None if bound is None else Sample.of(sums, sizes, bound, rounded=True),
     }
 
 
@@ -760,9 +759,7 @@ def repeat_tests(
         raise ValueError("`measures` must hold at least one, got none.")
     better = directions(names, minimize, maximize)
     sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in names])
-    moments, gaps = _moments(methods, names)
-    found = _welch(moments, sign)
-    columns = {name: np.ravel(numbers) for name, numbers in found.items()}
+    columns, gaps = _welch(methods, names, sign)
     error = columns.pop("error")
     if np.isnan(columns["pvalue"]).all():
         raise IncomparableRunsError(
@@ -781,11 +778,11 @@ def repeat_tests(
     return jointly({"": made})[""]
 
 
-def _moments(
-    methods: Mapping[Any, pd.DataFrame], measures: Sequence[str]
-) -> tuple[Array, list[str]]:
-    """Of each method x measure how many repeats, their mean, variance and largest size; and where
-    values are absent.
+def _welch(
+    methods: Mapping[Any, pd.DataFrame], measures: Sequence[str], sign: Array
+) -> tuple[dict[str, Array], list[str]]:
+    """Columns of the table, by pairs and measures, where the sign is -1 if less is better; and
+    where values are absent.
     """
     moments, gaps = [], []
     for name, rows in methods.items():
@@ -802,14 +799,7 @@ def _moments(
         absent = values.isna().sum()
         gaps += [f"{m} in {n} of {len(rows)} of {name}" for m, n in absent.items() if n]
         moments.append([values.count(), values.mean(), values.var(), values.abs().max()])
-    return np.array(moments, dtype=float).swapaxes(0, 1), gaps
-
-
-def _welch(moments: Array, sign: Array) -> dict[str, Any]:
-    """Columns of the table, pairs x measures, of such moments; the sign is -1 where less is
-    better.
-    """
-    n, mean, variance, size = moments
+    n, mean, variance, size = np.array(moments, dtype=float).swapaxes(0, 1)
     first, second = np.triu_indices(len(n), 1)
     n_a, n_b, mean_a, mean_b = n[first], n[second], mean[first], mean[second]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -834,7 +824,7 @@ def _welch(moments: Array, sign: Array) -> dict[str, Any]:
         "its values do not vary over repeats": ~fine,
         f"fewer than {FEW_REPEATS} repeats": n < FEW_REPEATS,
     }
-    return {
+    columns = {
         "n": n,
         "n_a": n_a.astype(int),
         "n_b": n_b.astype(int),
@@ -844,6 +834,7 @@ def _welch(moments: Array, sign: Array) -> dict[str, Any]:
         **{name: np.where(fine, numbers, np.nan) for name, numbers in tested.items()},
         "doubt": np.select([*doubts.values()], [*doubts], "").astype(object),
     }
+    return {name: np.ravel(numbers) for name, numbers in columns.items()}, gaps
 
 
 def compare_all_repeats(

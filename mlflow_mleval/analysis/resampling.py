@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from math import inf, log2
+from functools import cache, cached_property
+from math import inf, isnan, log2
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -222,6 +222,21 @@ def step_down(
     return Counts(own, joint, largest)
 
 
+def by_columns(drawn: Array) -> Callable[[Places, slice], AnyArray]:
+    """What `step_down` takes, of statistics changes x hypotheses."""
+    return lambda at, part: drawn[part][:, at].T
+
+
+def normal_step_down(
+    own: Array, statistic: Array, drawn: Callable[[Places, slice], AnyArray], n: int
+) -> tuple[Array, Array]:
+    """P-values corrected step-down by n draws of normal values, of tests whose own p-values stand
+    at these places of the normal distribution; and by draw the largest value.
+    """
+    found = step_down(np.minimum(statistic, 40.0), drawn, n)
+    return np.maximum((found.joint + 1) / (n + 1), own), np.asarray(found.largest, float)
+
+
 def reached(statistic: ArrayLike, number: Any = np.float64) -> AnyArray:
     """What another statistic must be at least to be as large: less than this one by rounding."""
     t = np.asarray(statistic, dtype=float)
@@ -317,28 +332,34 @@ def _blocks(n_rows: int) -> list[Places]:
 
 
 # --------------------------------------------------------------------------------------------------
-# The score test of a mean of differences that have a bound, in which the worst unit may not have
-# been seen: sign changes take differences to be symmetric, and few of them seldom look skewed.
+# A mean of differences by independent unit against Student's t: of means of many answers their t
+# statistic, of single answers, which have a bound, the score test, in which the worst unit may not
+# have been seen: sign changes take differences to be symmetric, and few of them seldom look skewed.
 #
 # Tango (1998) for differences of -1, 0 and 1; Owen (2001), "Empirical likelihood".
 
 #: Units that differ are put together into cells where there are more than so many kinds.
 _KINDS, _CELLS, _SIZES = 1024, 512, 16
+#: Fewer means of many answers than this (datasets, folds, repeats) decide nothing.
+LEAST_MEANS = 5
 
 
 @dataclass(frozen=True)
-class BoundedUnits:
+class Sample:
     """Sums of differences by independent unit (an answer, or a cluster of them), and of how many:
-    each kind once, and how often it is there. No difference is larger than the bound.
+    each kind once, and how often it is there. No difference is larger than the bound; units that
+    are means of many answers need none, for the standard error of their mean is known.
     """
 
     sums: Array
     sizes: Array
     times: Array
     bound: float
+    error: float | None = None
+    rounded: bool = False
 
     @classmethod
-    def of(cls, sums: Array, sizes: Array, bound: float, rounded: bool = False) -> BoundedUnits:
+    def of(cls, sums: Array, sizes: Array, bound: float, rounded: bool = False) -> Sample:
         """Of units with a value; `rounded` puts units together that hardly differ, so that no more
         than some thousand kinds are kept: by 1/512 of their range, which leaves totals as they are.
         """
@@ -346,10 +367,15 @@ class BoundedUnits:
         sums, sizes = sums[there], sizes[there]
         pairs, place, times = np.unique(sums + 1j * sizes, return_inverse=True, return_counts=True)
         if rounded and len(pairs) > _KINDS:
-            cells = _part_of_range(sums, _CELLS) * _SIZES + _part_of_range(sizes, _SIZES)
+
+            def part_of_range(values: Array, cells: int) -> Ints:
+                low, width = values.min(), np.ptp(values)
+                return ((values - low) * ((cells - 1) / width if width else 0.0)).astype(int)
+
+            cells = part_of_range(sums, _CELLS) * _SIZES + part_of_range(sizes, _SIZES)
             _, place, times = np.unique(cells, return_inverse=True, return_counts=True)
             pairs = np.bincount(place, sums) / times + 1j * np.bincount(place, sizes) / times
-        return cls(pairs.real, pairs.imag, times.astype(float), bound)
+        return cls(pairs.real, pairs.imag, times.astype(float), bound, rounded=rounded)
 
     @cached_property
     def units(self) -> int:
@@ -361,41 +387,50 @@ class BoundedUnits:
         """The mean difference."""
         return float(self.times @ self.sums / (self.times @ self.sizes))
 
+    @property
+    def few(self) -> bool:
+        """Whether so few units show nothing."""
+        return self.units < (2 if self.error is None else LEAST_MEANS)
+
     def statistic(self, centre: float, sign: int = 1) -> float:
         """How far the mean lies above this (if the sign is -1, below) on the scale of Student's t
         with a degree less than there are units.
         """
+        if self.error is not None:
+            gain = sign * (self.mean - centre)
+            return gain / self.error if self.error else float(np.sign(gain) * 1e300)
         size = float(self.times @ self.sizes) / self.units
         worst = -(self.bound + sign * centre) * size
         x = sign * (self.sums - centre * self.sizes)
         return float(min(score(x, worst, self.times[None])[0], 1e300))
 
-    def pvalue(self) -> float:
-        """Of the hypothesis that the mean is zero, two-sided."""
-        if self.units < 2:
+    def pvalue(self, centre: float, sign: int) -> float:
+        """Of the hypothesis that the mean is no larger than this; if the sign is -1, no smaller."""
+        if self.few:
             return 1.0
-        larger = self.statistic(0.0, 1 if self.mean > 0 else -1)
-        return float(min(1.0, 2 * special.stdtr(self.units - 1, -larger)))
+        return float(special.stdtr(self.units - 1, -self.statistic(centre, sign)))
 
-    def limit(self, t: float, sign: int, start: float) -> float:
-        """The mean beyond which, downwards or, if the sign is -1, upwards, the statistic is larger
-        than this; no nearer than the start.
+    def limit(self, level: float, sign: int, start: float) -> float:
+        """The mean beyond which, downwards or, if the sign is -1, upwards, the p-value is smaller
+        than the level; no nearer than the start.
         """
-        end = -sign * self.bound
+        end = sign * (-inf if isnan(self.bound) else -self.bound)
         if not np.isfinite(start) or sign * start <= sign * end:
             return start
-        if self.units < 2:
+        if self.few:
             return end
-        if self.statistic(start, sign) >= t:
+        t = -special.stdtrit(self.units - 1, level)
+        if self.error is not None:
+            return sign * max(sign * end, min(sign * start, sign * self.mean - t * self.error))
+        height = cache(lambda centre: t - self.statistic(centre, sign))
+        if height(start) <= 0:
             return start
-        height = lambda centre: t - self.statistic(centre, sign)  # noqa: E731
-        return crossing(height, end, start, 1e-6 * self.bound)
-
-
-def _part_of_range(values: Array, cells: int) -> Array:
-    """In which of so many parts of their range the values lie."""
-    low, width = values.min(), np.ptp(values)
-    return ((values - low) * ((cells - 1) / width if width else 0.0)).astype(int)
+        for step in () if self.rounded else (0.05, 0.3):  # the one limit is near the other
+            further = start + step * (start - self.mean)
+            if sign * further > sign * end and height(further) <= 0:
+                end = further
+                break
+        return crossing(height, end, start, 1e-6 * self.bound if self.rounded else 1e-9)
 
 
 def crossing(

@@ -19,7 +19,7 @@ from mlflow_mleval.analysis.gate_tests import Differences, Terms, gate_tests
 from mlflow_mleval.analysis.measure_intervals import measure_intervals
 from mlflow_mleval.analysis.pairs import cluster_doubts, cluster_numbers, jointly, satterthwaite
 from mlflow_mleval.analysis.pairs_by_unit import instance_tests, repeat_tests, sign_test
-from mlflow_mleval.analysis.resampling import BoundedUnits, sign_tests
+from mlflow_mleval.analysis.resampling import Sample, sign_tests
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.report.blocks import glossary
 from mlflow_mleval.report.content.units import document as document_of_tests
@@ -287,7 +287,7 @@ def test_limits_exclude_zero_where_and_only_where_methods_are_separated():
 def test_many_kinds_of_differences_are_put_together_without_changing_the_test():
     rng = np.random.default_rng(0)
     d = rng.uniform(-1, 1, 5000) ** 3 + 0.01
-    exact, rounded = (BoundedUnits.of(d, np.ones(5000), 2.0, rounded=r) for r in (False, True))
+    exact, rounded = (Sample.of(d, np.ones(5000), 2.0, rounded=r) for r in (False, True))
     assert len(rounded.times) < 600 < len(exact.times) and rounded.units == 5000
     assert rounded.mean == pytest.approx(exact.mean)
     assert rounded.statistic(0.0) == pytest.approx(exact.statistic(0.0), rel=1e-4)
