@@ -6,7 +6,6 @@ import math
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from operator import ne
@@ -19,7 +18,7 @@ from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.fusion import by_chance
 from mlflow_mleval.analysis.promethee import left_open
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import ALWAYS, IMPUTED, PAGE, Column, Data, Frames, listed, name
+from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content.decision import PREFERENCES, choices, counts_wins
 from mlflow_mleval.report.figures import TOP
 from mlflow_mleval.report.figures.comparisons import (
@@ -94,15 +93,13 @@ def datasets_section(c: Comparison) -> doc.Section | None:
     columns = [doc.names("method", methods)]
     for d in datasets:
         shown = [*map(number, ranks.loc[d])] if c.on == FUSED else aligned(values.loc[d])
-        cells = doc.starred(shown, [(d, m) in c.study.filled for m in methods])
-        tones = [shade(rank, len(c.order)) for rank in ranks.loc[d]]
-        columns.append(Column(name(d, 18), cells, tones=tones, marks={"dataset": d}))
+        how = {"tones": [shade(rank, len(c.order)) for rank in ranks.loc[d]]}
+        filled = [(d, m) in c.study.filled for m in methods]
+        columns.append(doc.starred(name(d, 18), shown, filled, marks={"dataset": d}, **how))
     notes = ["The stronger, the better on the dataset."]
     if total > DATASETS:
         some = f"The first {DATASETS} of {total:,} datasets are shown"
         notes.append(f"{some}; ranks_by_dataset.csv holds all.")
-    if c.study.filled:
-        notes.append(IMPUTED)
     key = "ranks" if c.on == FUSED else "values"
     table = doc.Table(
         columns, len(c.order), key=key, things="methods", shown=12, depth=PAGE, note=" ".join(notes)
@@ -236,8 +233,7 @@ def _score(c: Comparison, shown: pd.DataFrame) -> list[Column]:
     if c.on != FUSED:
         return _values(c, shown, c.on)
     if not mean:
-        first, *others = (_values(c, shown, m) for m in c.fusion.by_weight[:2])
-        return first + [replace(column, note="") for columns in others for column in columns]
+        return [one for m in c.fusion.by_weight[:2] for one in _values(c, shown, m)]
     phi = shown.set_index("method")["phi"]
     note = "φ: how far it is preferred to the others, less how far they are to it."
     number = doc.decimals("φ", phi, 3, keep=3, note=note, marks={"key": "phi"})
@@ -250,8 +246,7 @@ def _values(c: Comparison, shown: pd.DataFrame, measure: str) -> list[Column]:
     values = c.study.cells(measure)[shown["method"]]
     gaps = [any((d, m, measure) in c.study.imputed for d in values.index) for m in values]
     head = f"{mean}{doc.heading(c.study.directions, measure)}"
-    cells = doc.starred(aligned(values.mean()), gaps)
-    number = Column(head, cells, keep=3, note=IMPUTED if any(gaps) else "")
+    number = doc.starred(head, aligned(values.mean()), gaps, keep=3)
     return [_picture(c, values.mean(), doc.plain(head), measure), number]
 
 
