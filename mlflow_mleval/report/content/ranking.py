@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from operator import ne
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -224,38 +225,49 @@ def _runs(c: Comparison, methods: pd.Series) -> Column:
 
 
 def _score(c: Comparison, shown: pd.DataFrame) -> list[Column]:
-    """What the methods are in order of, as a picture and in numbers; of one measure, its mean."""
+    """What the methods are in order of, as a picture and in numbers; of one measure, and of one
+    dataset by the two of most weight, the means in its own units.
+    """
     mean = "mean " if len(c.ranks) > 1 else ""
+    by_method = shown.set_index("method")
     if c.options["order"] == "mean-rank":
-        ranks = shown.set_index("method")["mean_rank"]
+        ranks = by_method["mean_rank"]
         number = doc.decimals(f"{mean}rank", ranks, 2, keep=3, marks={"key": "mean-rank"})
         return [_picture(c, ranks, f"{mean}rank, 1 is best"), number]
-    if c.on != FUSED:
-        return _values(c, shown, c.on)
-    if not mean:
-        return [one for m in c.fusion.by_weight[:2] for one in _values(c, shown, m)]
-    phi = shown.set_index("method")["phi"]
-    note = "φ: how far it is preferred to the others, less how far they are to it."
-    number = doc.decimals("φ", phi, 3, keep=3, note=note, marks={"key": "phi"})
-    return [_picture(c, phi, f"{mean}net flow φ"), number]
+    if c.on == FUSED and mean:
+        phi, note = (
+            by_method["phi"],
+            "φ: how far it is preferred to the others, less how far they are to it.",
+        )
+        number = doc.decimals("φ", phi, 3, keep=3, note=note, marks={"key": "phi"})
+        return [_picture(c, phi, f"{mean}net flow φ"), number]
+    columns = []
+    parts = c.study.folds if c.study.repeats is None else c.study.repeats
+    for measure in [c.on] if c.on != FUSED else c.fusion.by_weight[:2]:
+        values = c.study.cells(measure)[by_method.index]
+        gaps = [any((d, m, measure) in c.study.imputed for d in values.index) for m in values]
+        head = f"{mean}{doc.heading(c.study.directions, measure)}"
+        single = {}
+        if parts is not None:
+            on_all = parts[measure].unstack(0).reindex(columns=c.ranks.index).dropna()
+            means = on_all.mean(axis=1).groupby(level=0)
+            single = {m: each.tolist() for m, each in means if m in c.ranks}
+        columns.append(_picture(c, values.mean(), doc.plain(head), single))
+        columns.append(doc.starred(head, aligned(values.mean()), gaps, keep=3))
+    return columns
 
 
-def _values(c: Comparison, shown: pd.DataFrame, measure: str) -> list[Column]:
-    """The means of a measure in its own units, as a picture and in numbers."""
-    mean = "mean " if len(c.ranks) > 1 else ""
-    values = c.study.cells(measure)[shown["method"]]
-    gaps = [any((d, m, measure) in c.study.imputed for d in values.index) for m in values]
-    head = f"{mean}{doc.heading(c.study.directions, measure)}"
-    number = doc.starred(head, aligned(values.mean()), gaps, keep=3)
-    return [_picture(c, values.mean(), doc.plain(head), measure), number]
-
-
-def _picture(c: Comparison, means: pd.Series, asked: str, measure: str = "") -> Column:
+def _picture(
+    c: Comparison,
+    means: pd.Series,
+    asked: str,
+    single: Mapping[str, list[float]] = MappingProxyType({}),
+) -> Column:
     """A dot a method with the interval of the deciding test, on one axis that runs through the
-    rows; of one dataset with repeats, the least to the largest of these.
+    rows; of one dataset with repeats, the least to the largest of these. `single` has what its
+    repeats or folds are by themselves, over several datasets the means of those that are on all.
     """
     table = pd.DataFrame({"mean": means, "low": np.nan, "high": np.nan})
-    single = _single(c, measure)
     several, title = len(c.ranks) > 1, asked
     notes = ["Shaded: may be the best."] if c.letters_apply or c.told_apart else []
     if single and not several and c.study.repeats is not None:
@@ -277,19 +289,6 @@ def _picture(c: Comparison, means: pd.Series, asked: str, measure: str = "") -> 
     marks = {"key": "picture", "of": "rank" if "rank" in title else "phi"}
     marks |= {"low": str(scale.low), "high": str(scale.high)}
     return Column(axis, cells, "<", tip=title, note=" ".join(notes), marks=marks)
-
-
-def _single(c: Comparison, measure: str) -> dict[str, list[float]]:
-    """By method, what its repeats or else its folds are by themselves; over several datasets the
-    means of those that are on all.
-    """
-    held = c.study.folds if c.study.repeats is None else c.study.repeats
-    if held is None or not measure:
-        return {}
-    by_dataset = held[measure].unstack(0).reindex(columns=c.ranks.index).dropna()
-    return {
-        m: rows.mean(axis=1).tolist() for m, rows in by_dataset.groupby(level=0) if m in c.ranks
-    }
 
 
 def _as_shown(
