@@ -37,18 +37,17 @@ _WIDE = {0.29: "ijl'|", 0.40: " .,:;!If()[]/\\", 0.46: 'rt-"*{}', 0.98: "mwMW%@&
 _EM = {char: width for width, chars in _WIDE.items() for char in chars}
 
 
+@lru_cache(4096)
 def text_width(text: str, size: float = SIZE) -> float:
     """An upper estimate of the width of a text in pixels."""
-    return size * sum(map(_em, text))
-
-
-@lru_cache(4096)
-def _em(char: str) -> float:
-    if unicodedata.combining(char):
-        return 0.0
-    if unicodedata.east_asian_width(char) in "WF":
-        return 1.05
-    return _EM.get(char, 0.76 if char.isupper() else 0.64)
+    widths = [
+        1.05
+        if unicodedata.east_asian_width(char) in "WF"
+        else _EM.get(char, 0.76 if char.isupper() else 0.64)
+        for char in text
+        if not unicodedata.combining(char)
+    ]
+    return size * sum(widths)
 
 
 def fit(text: str, width: float, size: float = SIZE) -> str:
