@@ -142,7 +142,7 @@ def _forest(verdict: Any, ax: Axes) -> None:
 
 
 #: By class, its kinds of plots; the first is drawn where none is named.
-_KINDS: dict[str, dict[str, Callable[..., None]]] = {
+_KINDS: dict[str, dict[str, Callable[..., object]]] = {
     "Comparison": {
         "ranking": _ranking,
         # Demšar's diagram: mean ranks, and bars over methods that are not separated

@@ -242,7 +242,9 @@ def _score(c: Comparison, shown: pd.DataFrame) -> list[Column]:
         number = doc.decimals("φ", phi, 3, keep=3, note=note, marks={"key": "phi"})
         return [_picture(c, phi, f"{mean}net flow φ"), number]
     columns = []
-    parts = c.study.folds if c.study.repeats is None else c.study.repeats
+    parts, what = c.study.repeats, "runs"
+    if parts is None:
+        parts, what = c.study.folds, "folds"
     for measure in [c.on] if c.on != FUSED else c.fusion.by_weight[:2]:
         values = c.study.cells(measure)[by_method.index]
         gaps = [any((d, m, measure) in c.study.imputed for d in values.index) for m in values]
@@ -252,7 +254,7 @@ def _score(c: Comparison, shown: pd.DataFrame) -> list[Column]:
             on_all = parts[measure].unstack(0).reindex(columns=c.ranks.index).dropna()
             means = on_all.mean(axis=1).groupby(level=0)
             single = {m: each.tolist() for m, each in means if m in c.ranks}
-        columns.append(_picture(c, values.mean(), doc.plain(head), single))
+        columns.append(_picture(c, values.mean(), doc.plain(head), single, what))
         columns.append(doc.starred(head, aligned(values.mean()), gaps, keep=3))
     return columns
 
@@ -260,49 +262,38 @@ def _score(c: Comparison, shown: pd.DataFrame) -> list[Column]:
 def _picture(
     c: Comparison,
     means: pd.Series,
-    asked: str,
+    title: str,
     single: Mapping[str, list[float]] = MappingProxyType({}),
+    what: str = "",
 ) -> Column:
     """A dot a method with the interval of the deciding test, on one axis that runs through the
     rows; of one dataset with repeats, the least to the largest of these. `single` has what its
-    repeats or folds are by themselves, over several datasets the means of those that are on all.
+    runs or folds are by themselves, over several datasets the means of those that are on all.
     """
     table = pd.DataFrame({"mean": means, "low": np.nan, "high": np.nan})
-    several, title = len(c.ranks) > 1, asked
+    several = len(c.ranks) > 1
     notes = ["Shaded: may be the best."] if c.letters_apply or c.told_apart else []
-    if single and not several and c.study.repeats is not None:
-        ends = {method: (min(values), max(values)) for method, values in single.items()}
-        table.loc[[*ends], ["low", "high"]] = [*ends.values()]
+    if single and not several and what == "runs":
+        values = pd.Series(single)
+        table["low"], table["high"] = values.map(min), values.map(max)
         notes.append("Lines: the least to the largest of its runs.")
     elif (found := c.comparison_intervals) is not None:
-        table, title = _as_shown(c, found.loc[means.index], means, title)
+        table = found.loc[means.index]
+        if np.allclose(-table["mean"], means):  # smaller values of the measure are better
+            table = -table.rename(columns={"low": "high", "high": "low"})
+        if not np.allclose(table["mean"], means):  # in other units, where dots have no place
+            single, of_ranks = {}, np.allclose(table["mean"], c.ranks.mean()[means.index])
+            title = "mean rank, 1 is best" if of_ranks else f"{title}, as a share of its range"
         test = f"the deciding test (α = {level(c.options['alpha'])})"
         notes.append(f"Where two lines lie apart, {test} tells the methods apart, or nearly so.")
-    if title != asked:  # where intervals are in other units, dots have no place
-        single = {}
     dots = {m: values for m, values in single.items() if len(values) <= DOTS}
     if dots:
-        what = "folds" if c.study.repeats is None else "runs"
         over = " on average over the datasets" if several else ""
         notes.append(f"Small dots: its {what}{over}.")
     cells, axis, scale = rungs(table, title, "φ" in title, dots)
     marks = {"key": "picture", "of": "rank" if "rank" in title else "phi"}
     marks |= {"low": str(scale.low), "high": str(scale.high)}
     return Column(axis, cells, "<", tip=title, note=" ".join(notes), marks=marks)
-
-
-def _as_shown(
-    c: Comparison, intervals: pd.DataFrame, means: pd.Series, title: str
-) -> tuple[pd.DataFrame, str]:
-    """Intervals in the units of the means beside them, or what else they are of."""
-    if np.allclose(intervals["mean"], means):
-        return intervals, title
-    if np.allclose(-intervals["mean"], means):  # a measure of which smaller values are better
-        turned = {"mean": -intervals["mean"], "low": -intervals["high"], "high": -intervals["low"]}
-        return pd.DataFrame(turned), title
-    if np.allclose(intervals["mean"], c.ranks.mean()[intervals.index]):
-        return intervals, "mean rank, 1 is best"
-    return intervals, f"{title}, as a share of its range"
 
 
 # --------------------------------------------------------------------------------------------------

@@ -809,7 +809,8 @@ def _values(c: Comparison, cells: Sequence[tuple[str, str]]) -> list[Column]:
     for keep, m in zip(range(HEAVIEST, 0, -1), _heaviest(c), strict=False):
         texts = aligned(c.study.values[m].reindex(cells))
         imputed = [(*cell, m) in c.study.imputed for cell in cells]
-        columns.append(doc.starred(*_narrow(c, [m]), texts, imputed, keep=keep))
+        (head,) = _narrow(c, [m])
+        columns.append(doc.starred(head, texts, imputed, keep=keep))
     return columns
 
 

@@ -399,12 +399,12 @@ def over_datasets(c: Comparison) -> doc.Section:
             note = "Datasets: on which both finished."
             columns.append(Column("datasets", [*map(str, shown["n"])], keep=3, note=note))
         columns += [doc.won_tied_lost(shown, keep=3), *others]
-        about = {"things": "pairs", "key": "pairs", "shown": max(len(c.separated), FEW)}
+        at_once = max(len(c.separated), FEW)
+        caption, total = "Pairs of methods", len(c.pairs)
+        pairs = doc.Table(columns, total, "", caption, "pairs", "pairs", shown=at_once)
         tests = [doc.Text([*omnibus(c), f"For pairs: {c.decision}"]), _diagram(c)]
         if c.options["control"] is not None:
-            title = "Every method against the control"
-            return [*tests, doc.Table(columns, len(c.pairs), title, "Pairs of methods", **about)]
-        pairs = doc.Table(columns, len(c.pairs), caption="Pairs of methods", **about)
+            return [*tests, replace(pairs, title="Every method against the control")]
         return [doc.Beside(tests, [_matrix(c)]), pairs]
 
     found = f"{len(c.separated)} of {count(len(c.pairs), 'pair')} separated"
