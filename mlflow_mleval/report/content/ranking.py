@@ -91,20 +91,18 @@ def datasets_section(c: Comparison) -> doc.Section | None:
     if c.on != FUSED:
         what = doc.heading(c.study.directions, c.on)
         values = c.study.cells(c.on).loc[datasets, methods]
-    columns = [doc.names("method", methods)]
-    for d in datasets:
-        shown = [*map(number, ranks.loc[d])] if c.on == FUSED else aligned(values.loc[d])
-        how = {"tones": [shade(rank, len(c.order)) for rank in ranks.loc[d]]}
-        filled = [(d, m) in c.study.filled for m in methods]
-        columns.append(doc.starred(name(d, 18), shown, filled, marks={"dataset": d}, **how))
-    notes = ["The stronger, the better on the dataset."]
+    note = "The stronger, the better on the dataset."
     if total > DATASETS:
         some = f"The first {DATASETS} of {total:,} datasets are shown"
-        notes.append(f"{some}; ranks_by_dataset.csv holds all.")
+        note += f" {some}; ranks_by_dataset.csv holds all."
+    columns = [doc.names("method", methods, note=note)]
+    for d in datasets:
+        shown = [*map(number, ranks.loc[d])] if c.on == FUSED else aligned(values.loc[d])
+        tones = [shade(rank, len(c.order)) for rank in ranks.loc[d]]
+        filled, marks = [(d, m) in c.study.filled for m in methods], {"dataset": d}
+        columns.append(doc.starred(name(d, 18), shown, filled, marks=marks, tones=tones))
     key = "ranks" if c.on == FUSED else "values"
-    table = doc.Table(
-        columns, len(c.order), key=key, things="methods", shown=12, depth=PAGE, note=" ".join(notes)
-    )
+    table = doc.Table(columns, len(c.order), key=key, things="methods", shown=12, depth=PAGE)
     return doc.Section("datasets", f"{what} on each dataset", [table], open=True)
 
 

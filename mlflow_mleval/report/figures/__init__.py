@@ -30,6 +30,8 @@ COLOURS = 6
 
 #: Pixels across and down.
 Point = tuple[float, float]
+#: Pixels across, or a share of the width, such as "12.5%".
+Place = float | str
 
 # Widths in em of a wide sans serif (DejaVu Sans), so that a label that fits here fits in narrower
 # fonts too.
@@ -132,16 +134,16 @@ class Svg:
         self.parts.append(Markup(f"<{tag}{_attributes(attributes)}>{inner}</{tag}>"))
 
     def line(
-        self, x1: float, y1: float, x2: float, y2: float, class_: str = "rule", **attributes: Any
+        self, x1: Place, y1: float, x2: Place, y2: float, class_: str = "rule", **attributes: Any
     ) -> None:
         """A straight line."""
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **attributes)
 
-    def upright(self, x: float, top: float, bottom: float, class_: str = "grid") -> None:
+    def upright(self, x: Place, top: float, bottom: float, class_: str = "grid") -> None:
         """A line from top to bottom."""
         self.line(x, top, x, bottom, class_)
 
-    def level(self, y: float, left: float, right: float, class_: str = "grid") -> None:
+    def level(self, y: float, left: Place, right: Place, class_: str = "grid") -> None:
         """A line from left to right."""
         self.line(left, y, right, y, class_)
 
@@ -165,7 +167,7 @@ class Svg:
         start, stop = map(scale, ends)
         self.rect(start, y, stop - start, height, class_, **attributes)
 
-    def dot(self, x: float, y: float, r: float, class_: str, **attributes: Any) -> None:
+    def dot(self, x: Place, y: float, r: float, class_: str, **attributes: Any) -> None:
         """A circle around a point."""
         self.add("circle", cx=x, cy=y, r=r, class_=class_, **attributes)
 
@@ -176,7 +178,7 @@ class Svg:
 
     def text(
         self,
-        x: float,
+        x: Place,
         y: float,
         content: Any,
         class_: str | None = None,
