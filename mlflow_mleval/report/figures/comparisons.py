@@ -170,17 +170,13 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
     drawn = table if len(table) <= TOP else table.loc[width.index[:TOP]]
     rivals, ranges = {}, {}
     for m, row in drawn.iterrows():
-        lower, upper = (
-            ("below", row.rival_low, row.weight_low),
-            ("above", row.rival_high, row.weight_high),
-        )
+        weight, low, high = (fixed(v, 3) for v in (row.weight, row.weight_low, row.weight_high))
         there = [
-            f"{shorten(rival, 14)} {word} {fixed(at, 3)}"
-            for word, rival, at in (lower, upper)
+            f"{shorten(rival, 14)} {where}"
+            for rival, where in ((row.rival_low, f"below {low}"), (row.rival_high, f"above {high}"))
             if not pd.isna(rival)
         ]
         rivals[m] = ", ".join(there) or NOBODY
-        weight, low, high = (fixed(v, 3) for v in (row.weight, row.weight_low, row.weight_high))
         ranges[m] = f"weight {weight}, leader stays from {low} to {high}, {rivals[m]}"
     words = "; ".join(map(": ".join, ranges.items()))
     words = f"Range of each weight, the others rescaled, in which the leader stays. {words}."

@@ -66,26 +66,25 @@ def fold_scatter(
     the first eight methods of `order` the folds and the ellipse are drawn, of the next ones up to
     thirty the mean.
     """
-    points = {m: values.loc[m].to_numpy(float) for m in order[:svg_TOP]}
-    means = {m: p.mean(axis=0) for m, p in points.items()}
-    covariances = {m: np.cov(points[m].T) for m in order[:DETAILED]}
+    detailed, by_method = [*order[:DETAILED]], values.groupby(level=0)
+    means = by_method.mean().loc[[*order[:svg_TOP]]]
     radius = math.sqrt(-2 * math.log(1 - INSIDE))
-    reaches = {m: radius * np.sqrt(np.diag(c)) for m, c in covariances.items()}
-    ellipses = [means[m] + sign * reach for m, reach in reaches.items() for sign in (-1, 1)]
-    drawn = np.vstack([*(points[m] for m in covariances), *ellipses, *means.values()])
+    centre, reach = means.loc[detailed], radius * by_method.std().loc[detailed]
+    drawn = np.vstack([values.loc[detailed], centre - reach, centre + reach, means])
     low, high = drawn.min(axis=0), drawn.max(axis=0)
     pad = 0.04 * np.where(high > low, high - low, np.maximum(np.abs(high), 1e-9))
-    texts = {m: ", ".join(map(number, mean)) for m, mean in means.items()}
+    texts = {m: ", ".join(map(number, mean)) for m, *mean in means.itertuples()}
     words = "; ".join(map(" ".join, texts.items()))
     words = f"Means over folds of {heads[0]} and {heads[1]}: {words}."
     ends = np.column_stack([low - pad, high + pad]).tolist()
     svg, across, up, taken = scatter(title, words, HEIGHT, ends, heads)
-    places = {m: (across(x), up(y)) for m, (x, y) in means.items()}
+    places = {m: (across(x), up(y)) for m, x, y in means.itertuples()}
     units = np.array([across(1) - across(0), up(1) - up(0)])
-    for kind, (m, covariance) in enumerate(covariances.items()):
-        ellipse = _ellipse(places[m], radius, covariance * np.outer(units, units))
+    for kind, m in enumerate(detailed):
+        folds = values.loc[m]
+        ellipse = _ellipse(places[m], radius, np.cov(folds.T) * np.outer(units, units))
         svg.add("path", d=ellipse, class_=f"c{kind % COLOURS} thin")
-        for fold, (x, y) in zip(values.loc[m].index, points[m], strict=True):
+        for fold, x, y in folds.itertuples():
             tip = f"{m}, fold {fold}: {number(x)}, {number(y)}"
             add_mark(svg, kind, across(x), up(y), 3.2, tip, 0.5)
     for kind, (m, at) in enumerate(places.items()):
