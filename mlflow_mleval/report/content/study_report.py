@@ -740,7 +740,7 @@ def _tests(c: Comparison, a: str, b: str) -> list[doc.Table]:
     rows: list[tuple[str, str, float, str]] = []
     says = {True: "separated", False: "not separated"}
     made = sorted(c.posthoc, key=lambda one: one is not c.deciding)
-    for row in _rows_of_pair(part.pairs_of(c, a), a, b) if c.deciding is not None else ():
+    for row in _rows_of_pair(part.pairs_of(c, a), a, b):
         for one in made:
             apart = any({a, b} == {*pair} for pair in one.result.significant_pairs)
             wording = f"{one.wording}{' (decides)' if one is c.deciding else ''}"

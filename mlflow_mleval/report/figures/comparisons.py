@@ -293,12 +293,11 @@ def correlation_graph(
         fill, stroke = styles.get(place.get(m, -1), ("fgrey", "plain"))
         style, tip = (fill, "kept") if m in kept else (f"fbg {stroke}", "redundant")
         svg.dot(spine, y[m], 5, style, tip=tip)
-    for m in filter(stands_for.get, drawn):
-        other = stands_for[m]
-        words = f"{fixed(correlation.loc[m, other], 2)} with "
-        shown = words + fit(other, WIDTH - beside - text_width(words, SMALL), SMALL)
-        tip = f"redundant: correlation {words}{other}"
-        svg.text(beside, y[m] + 4, shown, "small muted", tip=tip)
+        if other := stands_for.get(m):
+            words = f"{fixed(correlation.loc[m, other], 2)} with "
+            shown = words + fit(other, WIDTH - beside - text_width(words, SMALL), SMALL)
+            tip = f"redundant: correlation {words}{other}"
+            svg.text(beside, y[m] + 4, shown, "small muted", tip=tip)
     return svg
 
 

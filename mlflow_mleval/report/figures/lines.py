@@ -235,17 +235,13 @@ def ratio_panels(
     kinds = {dataset: i for i, dataset in enumerate(ratios.index.unique("dataset"))}
     across = min(2, len(pairs))
     tall = PLOT + LINE + 58
-    by_pair = {
-        pair: part.droplevel([1, 2]) for pair, part in ratios.groupby(level=[1, 2], sort=False)
-    }
+    with np.errstate(divide="ignore"):
+        turned = ratios.assign(ratio=1 / ratios["ratio"]).swaplevel(1, 2)
+    by_pair = dict(iter(pd.concat([ratios, turned]).groupby(level=[1, 2], sort=False)))
     shown = {}
-    for a, b in pairs:
-        parts = [by_pair[a, b]] if (a, b) in by_pair else []
-        if (other := by_pair.get((b, a))) is not None:  # computed the other way round
-            with np.errstate(divide="ignore"):
-                parts.append(other.assign(ratio=1 / other["ratio"]))
-        lines = pd.concat(parts).groupby(level=0, sort=False)
-        shown[a, b] = {dataset: line.droplevel(0) for dataset, line in lines}
+    for pair in pairs:
+        lines = by_pair[pair].groupby(level=0, sort=False)
+        shown[pair] = {dataset: line.droplevel([0, 1, 2]) for dataset, line in lines}
     words = [
         f"{b} against {a}: {', '.join(f'{d} {_ends(line)}' for d, line in shown[a, b].items())}"
         for a, b in pairs
