@@ -233,10 +233,8 @@ def _score(c: Comparison, shown: pd.DataFrame) -> list[Column]:
         number = doc.decimals(f"{mean}rank", ranks, 2, keep=3, marks={"key": "mean-rank"})
         return [_picture(c, ranks, f"{mean}rank, 1 is best"), number]
     if c.on == FUSED and mean:
-        phi, note = (
-            by_method["phi"],
-            "φ: how far it is preferred to the others, less how far they are to it.",
-        )
+        phi = by_method["phi"]
+        note = "φ: how far it is preferred to the others, less how far they are to it."
         number = doc.decimals("φ", phi, 3, keep=3, note=note, marks={"key": "phi"})
         return [_picture(c, phi, f"{mean}net flow φ"), number]
     columns = []
@@ -278,7 +276,7 @@ def _picture(
     elif (found := c.comparison_intervals) is not None:
         table = found.loc[means.index]
         if np.allclose(-table["mean"], means):  # smaller values of the measure are better
-            table = -table.rename(columns={"low": "high", "high": "low"})
+            table = -table[["mean", "high", "low"]].set_axis(["mean", "low", "high"], axis=1)
         if not np.allclose(table["mean"], means):  # in other units, where dots have no place
             single, of_ranks = {}, np.allclose(table["mean"], c.ranks.mean()[means.index])
             title = "mean rank, 1 is best" if of_ranks else f"{title}, as a share of its range"
