@@ -32,7 +32,7 @@ _CAPTION = (
 def document(verdict: Verdict, provenance: doc.Provenance) -> Document:
     """The verdict, ready for every format."""
     rows, decided = verdict.ordered, verdict.decision
-    why = _open(verdict) if verdict.more else _shown(verdict)
+    why = _open(verdict) if verdict.more else _proved(verdict)
     headline = " ".join([*depends(verdict.crossings), f"{decided.upper()}: {why}."])
     if (stands := verdict.stands) is not None:
         anew = f" {_units_in_words(verdict)} would make a new gate say {stands.anew.upper()}."
@@ -78,7 +78,7 @@ def document(verdict: Verdict, provenance: doc.Provenance) -> Document:
     )
 
 
-def _shown(verdict: Verdict) -> str:
+def _proved(verdict: Verdict) -> str:
     """What is shown: that it is as good within its margins, or where it is worse."""
     if verdict.ship:
         whole = verdict.table[verdict.table["slice"] == ALL]
