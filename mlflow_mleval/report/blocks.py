@@ -351,8 +351,8 @@ class Table:
 
     @property
     def notes(self) -> str:
-        """What the columns mean, and what else there is to say."""
-        return " ".join(filter(None, [*(c.note for c in self.columns), self.note]))
+        """What the columns mean, each once, and what else there is to say."""
+        return " ".join(filter(None, dict.fromkeys([*(c.note for c in self.columns), self.note])))
 
     @property
     def on_page(self) -> "Table":
@@ -527,9 +527,10 @@ def doubts(texts: Sequence[str], most: int | None = None) -> list[Section]:
 IMPUTED = "* no result: the dataset's worst value stands for it."
 
 
-def starred(texts: Iterable[str], imputed: Iterable[bool]) -> list[str]:
-    """Values as they are shown, those that a policy supplied with a star."""
-    return [f"{text}*" if star else text for text, star in zip(texts, imputed, strict=True)]
+def starred(head: str, texts: Iterable[str], imputed: Sequence[bool], **more: Any) -> Column:
+    """A column of values as they are shown, those that a policy supplied with a star."""
+    cells = [f"{text}*" if star else text for text, star in zip(texts, imputed, strict=True)]
+    return Column(head, cells, note=IMPUTED if any(imputed) else "", **more)
 
 
 def capitalised(text: str, names: Iterable[str] = ()) -> str:

@@ -12,7 +12,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.text import CLOSE, OPEN, csv_cell, shorten, terminal
 
 if TYPE_CHECKING:
-    from mlflow_mleval.report.document import Brief, Document
+    from mlflow_mleval.report.document import Document
 
 SCHEMA_VERSION = 1
 #: Bytes of the answer in brief.
@@ -48,42 +48,38 @@ def brief(document: Document, width: int = 100) -> str:
     """The answer as JSON of less than `MOST` bytes: names are cut in the middle, lists and
     sentences at their end; `width` changes nothing.
     """
-    for names, items in ((200, 10), (60, 10), (40, 5), (24, 3), (12, 2), (6, 1)):
-        text = to_json(plain(_brief(document.brief, names, items)))
-        if len(text.encode()) < MOST:
-            break
-    return text
+    made = document.brief
 
-
-def _brief(made: Brief, names: int, items: int) -> doc.Data:
-    """The record with names of so many columns, and so many names in a list."""
-
-    def cut(text: str) -> str:
+    def cut(text: str, names: int) -> str:
         shown = re.sub(f"{OPEN}(.*?){CLOSE}", lambda hit: _quoted(shorten(hit[1], names)), text)
         room = 4 * names + 100
         return shown if len(shown) <= room else f"{shown[:room]}…"
 
-    def listed(methods: Sequence[str]) -> list[str]:
-        return [shorten(method, names) for method in methods[:items]]
-
-    certain = {
-        key: shorten(value, names) if isinstance(value, str) else value
-        for key, value in (made.certain() or {}).items()
-    }
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "decision": cut(made.decision),
-        "methods": made.methods or None,
-        "best_set": listed(made.best_set),
-        "n_best": len(made.best_set),
-        "order": listed(made.order),
-        "most_certain": certain or None,
-        "doubts": len(made.doubts),
-        "first_doubt": in_quotes(cut(made.doubts[0]), made.names) if made.doubts else None,
-        # what is cut does not run
-        "command": made.command if len(made.command) < 4 * names else None,
-        "address": made.address if 0 < len(made.address) < 4 * names else None,
-    }
+    certain = made.certain() or {}
+    for names, items in ((200, 10), (60, 10), (40, 5), (24, 3), (12, 2), (6, 1)):
+        shown = {
+            key: shorten(value, names) if isinstance(value, str) else value
+            for key, value in certain.items()
+        }
+        first = in_quotes(cut(made.doubts[0], names), made.names) if made.doubts else None
+        record = {
+            "schema_version": SCHEMA_VERSION,
+            "decision": cut(made.decision, names),
+            "methods": made.methods or None,
+            "best_set": [shorten(method, names) for method in made.best_set[:items]],
+            "n_best": len(made.best_set),
+            "order": [shorten(method, names) for method in made.order[:items]],
+            "most_certain": shown or None,
+            "doubts": len(made.doubts),
+            "first_doubt": first,
+            # what is cut does not run
+            "command": made.command if len(made.command) < 4 * names else None,
+            "address": made.address if 0 < len(made.address) < 4 * names else None,
+        }
+        text = to_json(plain(record))
+        if len(text.encode()) < MOST:
+            break
+    return text
 
 
 def _quoted(name: str) -> str:

@@ -104,12 +104,6 @@ class _Pen(Svg):
             self.ax.text(self.value(at["x"]), at["y"], _name_drawn(content), ha=side)
 
 
-def _critical_differences(c: Any, ax: Axes) -> None:
-    """Demšar's diagram: mean ranks, and bars over methods that are not separated."""
-    cd = None if c.deciding is None else c.deciding.critical_difference
-    critical_difference(c.ranks.mean()[c.order], c.cliques, cd, partial(_Pen, ax))
-
-
 def _profiles(compared: Any, ax: Axes, dataset: str | None = None) -> None:
     """Loss from Hamming to subset 0/1, a line a method, with bands over folds."""
     dataset = compared.datasets[0] if dataset is None else dataset
@@ -148,8 +142,17 @@ def _forest(verdict: Any, ax: Axes) -> None:
 
 
 #: By class, its kinds of plots; the first is drawn where none is named.
-_KINDS: dict[str, dict[str, Callable[..., None]]] = {
-    "Comparison": {"ranking": _ranking, "critical differences": _critical_differences},
+_KINDS: dict[str, dict[str, Callable[..., object]]] = {
+    "Comparison": {
+        "ranking": _ranking,
+        # Demšar's diagram: mean ranks, and bars over methods that are not separated
+        "critical differences": lambda c, ax: critical_difference(
+            c.ranks.mean()[c.order],
+            c.cliques,
+            c.deciding and c.deciding.critical_difference,
+            partial(_Pen, ax),
+        ),
+    },
     "ProfileComparison": {"profiles": _profiles},
     "Verdict": {"forest": _forest},
 }

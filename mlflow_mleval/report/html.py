@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -102,15 +101,17 @@ def _templates() -> Environment:
     made.globals |= {
         "marks": _marks,
         "rows": _rows,
-        "json": _data_for_script,
+        "name": _name,
         "kind": lambda block: type(block).__name__.lower(),
         "align": _aligned,
     }
     made.filters |= {
         "plain": plain,
         "shown": terminal,
-        "named": _names_at_ends,
+        "cut": partial(shortened, width=ROOM),
     }
+    # data for scripts, which nothing in them can end
+    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return made
 
 
@@ -132,13 +133,6 @@ def _name(shown: str, whole: str = "", marks: Mapping[str, str] = MappingProxyTy
     """A name that never wraps, the whole of it in a tooltip where it is cut."""
     tip = f' title="{escape(whole)}"' if whole and whole != shown else ""
     return Markup(f'<bdi class="name"{tip}{_marks(marks)}>{escape(shown)}</bdi>')
-
-
-def _names_at_ends(names: Sequence[str]) -> list[Markup]:
-    """The names at the two ends of a plot, cut so that they can be told apart."""
-    wholes = [*map(terminal, names)]
-    short = shortened(wholes, ROOM)
-    return [_name(short[whole], whole) for whole in wholes]
 
 
 def _aligned(column: Column) -> Markup:
@@ -196,16 +190,6 @@ def _cell(value: Any, column: Column, method: object = "") -> Any:
     if column.name == "against" and method:
         marks["method"] = plain(str(method))
     return _name(column.short[whole], whole, marks)
-
-
-def _data_for_script(data: Any) -> Markup:
-    """Data for a script of the page, which nothing in them can end.
-
-    >>> print(_data_for_script({"a": "</script>"}))
-    {"a":"\\u003c/script\\u003e"}
-    """
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    return Markup(re.sub("[<>&]", lambda char: f"\\u{ord(char[0]):04x}", text))
 
 
 def _marks(marks: Mapping[str, str]) -> Markup:

@@ -326,9 +326,20 @@ def shortened(names: Iterable[str], width: int) -> dict[str, str]:
     ['netwo…alph…ined', 'netwo…gamm…ined']
     """
     found: dict[str, str] = {}
+    room = width // 3
     alike = grouped((shorten(name, width), name) for name in dict.fromkeys(names))
     for cut, group in alike.items():
-        found |= {group[0]: cut} if len(group) == 1 else _told_apart(group, width)
+        found |= dict.fromkeys(group, cut)
+        if len(group) == 1 or width < 8:
+            continue
+        same = takewhile(lambda chars: len({*chars}) == 1, zip(*group, strict=False))
+        start = sum(1 for _ in same)
+        word = re.search(r"\w*?[^\W_]*$", group[0][:start])
+        start = word.start() if word and start - word.start() < 8 else start
+        if start > room:  # their beginning, and what follows where they part
+            head = "".join(_fitting(list(wcwidth.iter_graphemes(group[0][:start])), room))
+            rests = shortened((name[start:] for name in group), width - columns(head) - 1)
+            found |= {name: f"{head}{ELLIPSIS}{rests[name[start:]]}" for name in group}
     taken: set[str] = set()
     for name, cut in found.items():
         number = 2
@@ -338,20 +349,6 @@ def shortened(names: Iterable[str], width: int) -> dict[str, str]:
         found[name] = cut
         taken.add(cut)
     return found
-
-
-def _told_apart(group: list[str], width: int) -> dict[str, str]:
-    """Names that the same cut made alike: their beginning, and what follows where they part."""
-    alike = takewhile(lambda chars: len({*chars}) == 1, zip(*group, strict=False))
-    start = sum(1 for _ in alike)
-    word = re.search(r"\w*?[^\W_]*$", group[0][:start])
-    start = word.start() if word and start - word.start() < 8 else start
-    room = width // 3
-    if start <= room or width < 8:
-        return {name: shorten(name, width) for name in group}
-    head = "".join(_fitting(list(wcwidth.iter_graphemes(group[0][:start])), room))
-    rests = shortened((name[start:] for name in group), width - columns(head) - 1)
-    return {name: f"{head}{ELLIPSIS}{rests[name[start:]]}" for name in group}
 
 
 def _fitting(clusters: list[str], width: int) -> list[str]:

@@ -348,27 +348,23 @@ def _who(c: Comparison, advice: Decision) -> Sentence:
     if advice.next is None:
         return Sentence(f"{who} come out alike.", claim("best set"))
     if alone and len(advice.best_set) == 1:
-        few = advice.evidence != "datasets" or len(c.study.datasets) < ENOUGH
-        first = f"{who} is ahead of {_everyone([m for m in c.order if m != c.leader])}"
-        text = f"{first if few else f'Use {who}'}."
-        return Sentence(text, claim("separated" if few else "use one"))
+        if advice.evidence == "datasets" and len(c.study.datasets) >= ENOUGH:
+            return Sentence(f"Use {who}.", claim("use one"))
+        return Sentence(f"{who} is ahead of {_everyone(c.order[1:])}.", claim("separated"))
     if advice.equivalent is not None and advice.equivalent >= EQUIVALENT:
         pair = listed(c.order[:2])
         return Sentence(f"{pair} are equivalent, as far as it matters.", claim("equivalent"))
     if not advice.evidence:
         comes = agree(advice.ahead, "comes")
         return Sentence(f"{who} {comes} first, too close to call.", claim("ahead"))
-    text = f"{who} {agree(advice.ahead, 'is')} ahead{_as_good(c, advice)}{_worse(c, advice)}."
-    return Sentence(text, claim("separated" if advice.worse else "best set"))
-
-
-def _as_good(c: Comparison, advice: Decision) -> str:
-    """Who else may be as good as those ahead."""
     equals = [m for m in advice.best_set if m not in advice.ahead]
-    if len(equals) <= FEW:
-        return f", but {listed(equals)} may be as good" if equals else ""
-    some = in_words(len(advice.best_set)) if advice.worse else "any"
-    return f", but {some} of the {in_words(len(c.order))} methods may be as good"
+    as_good = listed(equals)
+    if len(equals) > FEW:
+        some = in_words(len(advice.best_set)) if advice.worse else "any"
+        as_good = f"{some} of the {in_words(len(c.order))} methods"
+    but = f", but {as_good} may be as good" if equals else ""
+    text = f"{who} {agree(advice.ahead, 'is')} ahead{but}{_worse(c, advice)}."
+    return Sentence(text, claim("separated" if advice.worse else "best set"))
 
 
 def _worse(c: Comparison, advice: Decision) -> str:
@@ -515,8 +511,8 @@ def verdict_data(c: Comparison) -> Data:
 
 
 def verdict(c: Comparison) -> list[Sentence]:
-    """By what methods are in order, which pairs the tests separate, and what that survives: up to
-    six sentences computed from the results.
+    """By what methods are in order, which pairs the tests separate, under how many other choices
+    the lead and the least certain separation stay: up to six sentences computed from the results.
 
     Examples
     --------
@@ -530,7 +526,36 @@ def verdict(c: Comparison) -> list[Sentence]:
     By mean f1 over 2 datasets, b (0.5) is before a (0.35).
     Over 2 datasets no p-value of a pair lies below .5. It takes 6, or three repeats of every method on each.
     """  # noqa: E501
-    return [_lead(c), *tested(c), *(_survives(c) if _is_varied(c) else [])]
+    said = [_lead(c), *tested(c)]
+    if not _is_varied(c):
+        return said
+    lead = c.fusion.ranking.index[0]
+    found, stability = present(c.survivals()), present(c.stability)
+    share = percent(stability.acceptability.acceptability.loc[lead, 1])
+    texts = [f"in {share} of random weightings"]
+    if found.tried:
+        under = _out_of(found.tried - len(found.lost), found.tried)
+        texts.insert(0, f"under {under} other choices of function, weights or policy")
+    if found.methods:
+        kept = found.methods - len(found.lost_methods)
+        which = (
+            "other method" if kept == found.methods else f"of {_out_of(kept, found.methods)} others"
+        )
+        texts.append(f"without any one {which}")
+    else_ = f"; else {listed(found.rivals, last='or')} is" if found.rivals else ""
+    keys = ("stability.sensitivity", "stability.acceptability", "stability.leave_one_out")
+    text = f"{name(lead)} is ahead {joined(texts)}{else_}."
+    said.append(Sentence(text, claim("survives", *keys)))
+    if separations := stability.separations:
+        pairs = {pair: separations.counts[pair] for pair in c.separated}
+        (a, b), counts = min(pairs.items(), key=lambda item: item[1][0] / max(item[1][1], 1))
+        which = f"The separation of {name(a)} from {name(b)}"
+        if len(pairs) > 1:
+            which += f", the least sure of {len(pairs):,},"
+            which = f"Each of the {len(pairs):,} separations" if counts[0] == counts[1] else which
+        text = f"{which} stays under {_out_of(*counts)} such choices and filters of measures."
+        said.append(Sentence(text, claim("survives", "stability.separations")))
+    return said
 
 
 def by_fold(c: Comparison) -> list[Sentence]:
@@ -655,37 +680,6 @@ def needed_in_words(c: Comparison) -> list[Sentence]:
             f"{name(row['worse'])}"
         )
     return [Sentence(f"{text}.", claim("survives", "separations"))]
-
-
-def _survives(c: Comparison) -> list[Sentence]:
-    """Under how many other choices the lead stays, and the least certain of the separations."""
-    lead = c.fusion.ranking.index[0]
-    found, stability = present(c.survivals()), present(c.stability)
-    share = percent(stability.acceptability.acceptability.loc[lead, 1])
-    texts = [f"in {share} of random weightings"]
-    if found.tried:
-        under = _out_of(found.tried - len(found.lost), found.tried)
-        texts.insert(0, f"under {under} other choices of function, weights or policy")
-    if found.methods:
-        kept = found.methods - len(found.lost_methods)
-        which = (
-            "other method" if kept == found.methods else f"of {_out_of(kept, found.methods)} others"
-        )
-        texts.append(f"without any one {which}")
-    else_ = f"; else {listed(found.rivals, last='or')} is" if found.rivals else ""
-    keys = ("stability.sensitivity", "stability.acceptability", "stability.leave_one_out")
-    text = f"{name(lead)} is ahead {joined(texts)}{else_}."
-    said = [Sentence(text, claim("survives", *keys))]
-    if separations := stability.separations:
-        pairs = {pair: separations.counts[pair] for pair in c.separated}
-        (a, b), counts = min(pairs.items(), key=lambda item: item[1][0] / max(item[1][1], 1))
-        which = f"The separation of {name(a)} from {name(b)}"
-        if len(pairs) > 1:
-            which += f", the least sure of {len(pairs):,},"
-            which = f"Each of the {len(pairs):,} separations" if counts[0] == counts[1] else which
-        text = f"{which} stays under {_out_of(*counts)} such choices and filters of measures."
-        said.append(Sentence(text, claim("survives", "stability.separations")))
-    return said
 
 
 def _out_of(kept: int, total: int) -> str:

@@ -32,7 +32,7 @@ _CAPTION = (
 def document(verdict: Verdict, provenance: doc.Provenance) -> Document:
     """The verdict, ready for every format."""
     rows, decided = verdict.ordered, verdict.decision
-    why = {"ship": _shipped, "block": _blocked, "run more": _open}[decided](verdict)
+    why = _open(verdict) if verdict.more else _proved(verdict)
     headline = " ".join([*depends(verdict.crossings), f"{decided.upper()}: {why}."])
     if (stands := verdict.stands) is not None:
         anew = f" {_units_in_words(verdict)} would make a new gate say {stands.anew.upper()}."
@@ -78,21 +78,20 @@ def document(verdict: Verdict, provenance: doc.Provenance) -> Document:
     )
 
 
-def _shipped(verdict: Verdict) -> str:
-    whole = verdict.table[verdict.table["slice"] == ALL]
-    gains = "".join(
-        f"; {name(row.measure)} is better by {short(row.difference)} (at least "
-        f"{short(max(row.low, 0.0))})"
-        for row in whole[whole["verdict"] == "better"].itertuples()
-    )
-    judged = whole[whole["verdict"] != "not judged"]["measure"]
-    which = listed(judged) if len(judged) <= 2 else f"all {len(judged)} measures"
-    within = "its margin" if len(judged) == 1 else "their margins"
-    both = f"{name(verdict.candidate)} is at least as good as {name(verdict.champion)}"
-    return f"{both} on {which}, within {within}{gains}"
-
-
-def _blocked(verdict: Verdict) -> str:
+def _proved(verdict: Verdict) -> str:
+    """What is shown: that it is as good within its margins, or where it is worse."""
+    if verdict.ship:
+        whole = verdict.table[verdict.table["slice"] == ALL]
+        gains = "".join(
+            f"; {name(row.measure)} is better by {short(row.difference)} (at least "
+            f"{short(max(row.low, 0.0))})"
+            for row in whole[whole["verdict"] == "better"].itertuples()
+        )
+        judged = whole[whole["verdict"] != "not judged"]["measure"]
+        which = listed(judged) if len(judged) <= 2 else f"all {len(judged)} measures"
+        within = "its margin" if len(judged) == 1 else "their margins"
+        both = f"{name(verdict.candidate)} is at least as good as {name(verdict.champion)}"
+        return f"{both} on {which}, within {within}{gains}"
     worse = verdict.table[verdict.table["verdict"] == "worse"].sort_values("difference")
     whole, parts = worse[worse["slice"] == ALL], worse[worse["slice"] != ALL]
     first = (whole if len(whole) else parts).iloc[0]

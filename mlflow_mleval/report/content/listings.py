@@ -52,15 +52,30 @@ def survey_sections(survey: Survey, named: bool = False) -> list[doc.Section]:
         found.append(doc.Section("problem", "Why there is no ranking yet", [why]))
     if survey.factors:
         found.append(_section_of_factors(survey.factors, named))
-    tables = [("experiments", "Experiments", _experiments(survey))]
+    filled = survey.experiments[survey.experiments["runs"] > 0]
+    shown = filled.head(OVERVIEW_ROWS)
+    columns = [doc.names("experiment", shown["experiment"]), doc.counts("runs", shown["runs"])]
+    counted = ("finished", "failed", "running", "children", "reports")
+    columns += [doc.counts(key, shown[key], keep=2) for key in counted if shown[key].any()]
+    if shown["last_start"].notna().any():
+        started = shown["last_start"].map("{:%Y-%m-%d %H:%M}".format)
+        columns.append(Column("last start", [*started], keep=1))
+    metrics = [_some(names, OVERVIEW_SHOWN) or NONE for names in shown["metrics"]]
+    columns.append(Column("metrics", metrics, "wrap"))
+    note = ""
+    if empty := len(survey.experiments) - len(filled):
+        note = f"{count(empty, 'experiment')} without runs {agree(empty, 'is')} not shown."
+    listing = doc.Table(columns, len(filled), things="experiments", depth=ALWAYS, note=note)
+    tables = [("experiments", "Experiments", listing)]
     if main(survey) == "metrics":
+        rules = pd.DataFrame(survey.candidates, columns=["role", "rule", "reason", "chosen"])
         candidates = [
-            Column("for", [c.role for c in survey.candidates], "<"),
-            doc.names("rule", (c.rule for c in survey.candidates)),
-            Column("chosen", ["✓" if c.chosen else "" for c in survey.candidates], "^"),
-            Column("because", [c.reason for c in survey.candidates], "wrap"),
+            Column("for", [*rules["role"]], "<"),
+            doc.names("rule", rules["rule"]),
+            Column("chosen", [*rules["chosen"].map({True: "✓", False: ""})], "^"),
+            Column("because", [*rules["reason"]], "wrap"),
         ]
-        rules = doc.Table(candidates, things="candidates", depth=ALWAYS)
+        named_by = doc.Table(candidates, things="candidates", depth=ALWAYS)
         held = survey.variables.head(OVERVIEW_ROWS)
         rows = [*held.itertuples(index=False)]
         examples = [
@@ -78,7 +93,7 @@ def survey_sections(survey: Survey, named: bool = False) -> list[doc.Section]:
         tables += [
             ("metrics", "Metrics", _metrics(survey)),
             ("variables", "Params and tags with several values", variables),
-            ("candidates", "What may name what", rules),
+            ("candidates", "What may name what", named_by),
         ]
     for key, title, table in tables:
         if len(table.columns[0].cells):
@@ -156,23 +171,6 @@ def main(survey: Survey) -> str:
     """
     whole = not survey.n_runs or any(way.command == "runs" for way in survey.ways)
     return "experiments" if whole else "metrics"
-
-
-def _experiments(survey: Survey) -> doc.Table:
-    held = survey.experiments[survey.experiments["runs"] > 0]
-    shown = held.head(OVERVIEW_ROWS)
-    columns = [doc.names("experiment", shown["experiment"]), doc.counts("runs", shown["runs"])]
-    counted = ("finished", "failed", "running", "children", "reports")
-    columns += [doc.counts(key, shown[key], keep=2) for key in counted if shown[key].any()]
-    if shown["last_start"].notna().any():
-        started = [f"{start:%Y-%m-%d %H:%M}" for start in shown["last_start"]]
-        columns.append(Column("last start", started, keep=1))
-    metrics = [_some(names, OVERVIEW_SHOWN) or NONE for names in shown["metrics"]]
-    columns.append(Column("metrics", metrics, "wrap"))
-    note = ""
-    if empty := len(survey.experiments) - len(held):
-        note = f"{count(empty, 'experiment')} without runs {agree(empty, 'is')} not shown."
-    return doc.Table(columns, len(held), things="experiments", depth=ALWAYS, note=note)
 
 
 #: What stands where no direction is known.

@@ -213,29 +213,19 @@ def certain_spans(comparison: ProfileComparison, dataset: str) -> dict[tuple[str
     k = 12".
     """
     symbol, ends = _symbol(comparison), comparison.ends(dataset)
+
+    def said(first: float, last: float) -> str:
+        low, high = f"{symbol} = {number(first, 3)}", number(last, 3)
+        if first == last:
+            return f"at {low}"
+        if (first, last) == ends:
+            return f"for every {symbol}"
+        if first == ends[0]:
+            return f"up to {symbol} = {high}"
+        return f"from {low}" if last == ends[1] else f"for {low} to {high}"
+
     stretches = comparison.certain_stretches(dataset)
-    return {
-        pair: doc.joined([_stretch_in_words(*span, symbol, ends) for span in spans])
-        for pair, spans in stretches.items()
-    }
-
-
-def _stretch_in_words(first: float, last: float, symbol: str, ends: tuple[float, float]) -> str:
-    """A stretch of parameters in words.
-
-    >>> stretches = ((1, 14), (1, 4), (12, 14), (5, 8), (3, 3))
-    >>> [_stretch_in_words(a, b, "k", (1, 14)) for a, b in stretches]
-    ['for every k', 'up to k = 4', 'from k = 12', 'for k = 5 to 8', 'at k = 3']
-    """
-    low = f"{symbol} = {number(first, 3)}"
-    high = number(last, 3)
-    if first == last:
-        return f"at {low}"
-    if (first, last) == ends:
-        return f"for every {symbol}"
-    if first == ends[0]:
-        return f"up to {symbol} = {high}"
-    return f"from {low}" if last == ends[1] else f"for {low} to {high}"
+    return {pair: doc.joined([said(*of) for of in spans]) for pair, spans in stretches.items()}
 
 
 def _missing(comparison: ProfileComparison) -> list[str]:

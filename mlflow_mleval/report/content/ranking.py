@@ -6,10 +6,10 @@ import math
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from operator import ne
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.fusion import by_chance
 from mlflow_mleval.analysis.promethee import left_open
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import ALWAYS, IMPUTED, PAGE, Column, Data, Frames, listed, name
+from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content.decision import PREFERENCES, choices, counts_wins
 from mlflow_mleval.report.figures import TOP
 from mlflow_mleval.report.figures.comparisons import (
@@ -91,22 +91,18 @@ def datasets_section(c: Comparison) -> doc.Section | None:
     if c.on != FUSED:
         what = doc.heading(c.study.directions, c.on)
         values = c.study.cells(c.on).loc[datasets, methods]
-    columns = [doc.names("method", methods)]
-    for d in datasets:
-        shown = [*map(number, ranks.loc[d])] if c.on == FUSED else aligned(values.loc[d])
-        cells = doc.starred(shown, [(d, m) in c.study.filled for m in methods])
-        tones = [shade(rank, len(c.order)) for rank in ranks.loc[d]]
-        columns.append(Column(name(d, 18), cells, tones=tones, marks={"dataset": d}))
-    notes = ["The stronger, the better on the dataset."]
+    note = "The stronger, the better on the dataset."
     if total > DATASETS:
         some = f"The first {DATASETS} of {total:,} datasets are shown"
-        notes.append(f"{some}; ranks_by_dataset.csv holds all.")
-    if c.study.filled:
-        notes.append(IMPUTED)
+        note += f" {some}; ranks_by_dataset.csv holds all."
+    columns = [doc.names("method", methods, note=note)]
+    for d in datasets:
+        shown = [*map(number, ranks.loc[d])] if c.on == FUSED else aligned(values.loc[d])
+        tones = [shade(rank, len(c.order)) for rank in ranks.loc[d]]
+        filled, marks = [(d, m) in c.study.filled for m in methods], {"dataset": d}
+        columns.append(doc.starred(name(d, 18), shown, filled, marks=marks, tones=tones))
     key = "ranks" if c.on == FUSED else "values"
-    table = doc.Table(
-        columns, len(c.order), key=key, things="methods", shown=12, depth=PAGE, note=" ".join(notes)
-    )
+    table = doc.Table(columns, len(c.order), key=key, things="methods", shown=12, depth=PAGE)
     return doc.Section("datasets", f"{what} on each dataset", [table], open=True)
 
 
@@ -227,88 +223,73 @@ def _runs(c: Comparison, methods: pd.Series) -> Column:
 
 
 def _score(c: Comparison, shown: pd.DataFrame) -> list[Column]:
-    """What the methods are in order of, as a picture and in numbers; of one measure, its mean."""
+    """What the methods are in order of, as a picture and in numbers; of one measure, and of one
+    dataset by the two of most weight, the means in its own units.
+    """
     mean = "mean " if len(c.ranks) > 1 else ""
+    by_method = shown.set_index("method")
     if c.options["order"] == "mean-rank":
-        ranks = shown.set_index("method")["mean_rank"]
+        ranks = by_method["mean_rank"]
         number = doc.decimals(f"{mean}rank", ranks, 2, keep=3, marks={"key": "mean-rank"})
         return [_picture(c, ranks, f"{mean}rank, 1 is best"), number]
-    if c.on != FUSED:
-        return _values(c, shown, c.on)
-    if not mean:
-        first, *others = (_values(c, shown, m) for m in c.fusion.by_weight[:2])
-        return first + [replace(column, note="") for columns in others for column in columns]
-    phi = shown.set_index("method")["phi"]
-    note = "φ: how far it is preferred to the others, less how far they are to it."
-    number = doc.decimals("φ", phi, 3, keep=3, note=note, marks={"key": "phi"})
-    return [_picture(c, phi, f"{mean}net flow φ"), number]
+    if c.on == FUSED and mean:
+        phi = by_method["phi"]
+        note = "φ: how far it is preferred to the others, less how far they are to it."
+        number = doc.decimals("φ", phi, 3, keep=3, note=note, marks={"key": "phi"})
+        return [_picture(c, phi, f"{mean}net flow φ"), number]
+    columns = []
+    parts, what = c.study.repeats, "runs"
+    if parts is None:
+        parts, what = c.study.folds, "folds"
+    for measure in [c.on] if c.on != FUSED else c.fusion.by_weight[:2]:
+        values = c.study.cells(measure)[by_method.index]
+        gaps = [any((d, m, measure) in c.study.imputed for d in values.index) for m in values]
+        head = f"{mean}{doc.heading(c.study.directions, measure)}"
+        single = {}
+        if parts is not None:
+            on_all = parts[measure].unstack(0).reindex(columns=c.ranks.index).dropna()
+            means = on_all.mean(axis=1).groupby(level=0)
+            single = {m: each.tolist() for m, each in means if m in c.ranks}
+        columns.append(_picture(c, values.mean(), doc.plain(head), single, what))
+        columns.append(doc.starred(head, aligned(values.mean()), gaps, keep=3))
+    return columns
 
 
-def _values(c: Comparison, shown: pd.DataFrame, measure: str) -> list[Column]:
-    """The means of a measure in its own units, as a picture and in numbers."""
-    mean = "mean " if len(c.ranks) > 1 else ""
-    values = c.study.cells(measure)[shown["method"]]
-    gaps = [any((d, m, measure) in c.study.imputed for d in values.index) for m in values]
-    head = f"{mean}{doc.heading(c.study.directions, measure)}"
-    cells = doc.starred(aligned(values.mean()), gaps)
-    number = Column(head, cells, keep=3, note=IMPUTED if any(gaps) else "")
-    return [_picture(c, values.mean(), doc.plain(head), measure), number]
-
-
-def _picture(c: Comparison, means: pd.Series, asked: str, measure: str = "") -> Column:
+def _picture(
+    c: Comparison,
+    means: pd.Series,
+    title: str,
+    single: Mapping[str, list[float]] = MappingProxyType({}),
+    what: str = "",
+) -> Column:
     """A dot a method with the interval of the deciding test, on one axis that runs through the
-    rows; of one dataset with repeats, the least to the largest of these.
+    rows; of one dataset with repeats, the least to the largest of these. `single` has what its
+    runs or folds are by themselves, over several datasets the means of those that are on all.
     """
     table = pd.DataFrame({"mean": means, "low": np.nan, "high": np.nan})
-    single = _single(c, measure)
-    several, title = len(c.ranks) > 1, asked
+    several = len(c.ranks) > 1
     notes = ["Shaded: may be the best."] if c.letters_apply or c.told_apart else []
-    if single and not several and c.study.repeats is not None:
-        ends = {method: (min(values), max(values)) for method, values in single.items()}
-        table.loc[[*ends], ["low", "high"]] = [*ends.values()]
+    if single and not several and what == "runs":
+        values = pd.Series(single)
+        table["low"], table["high"] = values.map(min), values.map(max)
         notes.append("Lines: the least to the largest of its runs.")
     elif (found := c.comparison_intervals) is not None:
-        table, title = _as_shown(c, found.loc[means.index], means, title)
+        table = found.loc[means.index]
+        if np.allclose(-table["mean"], means):  # smaller values of the measure are better
+            table = -table[["mean", "high", "low"]].set_axis(["mean", "low", "high"], axis=1)
+        if not np.allclose(table["mean"], means):  # in other units, where dots have no place
+            single, of_ranks = {}, np.allclose(table["mean"], c.ranks.mean()[means.index])
+            title = "mean rank, 1 is best" if of_ranks else f"{title}, as a share of its range"
         test = f"the deciding test (α = {level(c.options['alpha'])})"
         notes.append(f"Where two lines lie apart, {test} tells the methods apart, or nearly so.")
-    if title != asked:  # where intervals are in other units, dots have no place
-        single = {}
     dots = {m: values for m, values in single.items() if len(values) <= DOTS}
     if dots:
-        what = "folds" if c.study.repeats is None else "runs"
         over = " on average over the datasets" if several else ""
         notes.append(f"Small dots: its {what}{over}.")
     cells, axis, scale = rungs(table, title, "φ" in title, dots)
     marks = {"key": "picture", "of": "rank" if "rank" in title else "phi"}
     marks |= {"low": str(scale.low), "high": str(scale.high)}
     return Column(axis, cells, "<", tip=title, note=" ".join(notes), marks=marks)
-
-
-def _single(c: Comparison, measure: str) -> dict[str, list[float]]:
-    """By method, what its repeats or else its folds are by themselves; over several datasets the
-    means of those that are on all.
-    """
-    held = c.study.folds if c.study.repeats is None else c.study.repeats
-    if held is None or not measure:
-        return {}
-    by_dataset = held[measure].unstack(0).reindex(columns=c.ranks.index).dropna()
-    return {
-        m: rows.mean(axis=1).tolist() for m, rows in by_dataset.groupby(level=0) if m in c.ranks
-    }
-
-
-def _as_shown(
-    c: Comparison, intervals: pd.DataFrame, means: pd.Series, title: str
-) -> tuple[pd.DataFrame, str]:
-    """Intervals in the units of the means beside them, or what else they are of."""
-    if np.allclose(intervals["mean"], means):
-        return intervals, title
-    if np.allclose(-intervals["mean"], means):  # a measure of which smaller values are better
-        turned = {"mean": -intervals["mean"], "low": -intervals["high"], "high": -intervals["low"]}
-        return pd.DataFrame(turned), title
-    if np.allclose(intervals["mean"], c.ranks.mean()[intervals.index]):
-        return intervals, "mean rank, 1 is best"
-    return intervals, f"{title}, as a share of its range"
 
 
 # --------------------------------------------------------------------------------------------------

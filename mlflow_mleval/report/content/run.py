@@ -375,7 +375,16 @@ def beginning(report: RunReport) -> list[doc.Section]:
             f"Over {len(column)} folds {report.lead} lies between {low} and {high}: best in fold "
             f"{best}, worst in fold {worst}"
         )
-    texts = (_lead(report), second, _lowest(report), confused, over)
+    lowest, table = "", report.labels[report.labels["support"] > 0]
+    if len(table) > 1:
+        named = [f"{name(label)} ({number(f1, 3)})" for label, f1 in table["f1"].head(3).items()]
+        lowest = f"The {plural(report.noun)} with the lowest F1 are {', '.join(named)}"
+        if never := int((table["tp"] == 0).sum()):
+            are = agree(never, "is")
+            lowest += (
+                f"; {count(never, report.noun)} of {len(table):,} that occur {are} never found"
+            )
+    texts = (_lead(report), second, lowest, confused, over)
     block = doc.Text([f"{text}." for text in texts if text], "lead", depth=ALWAYS)
     return [doc.Section("verdict", "In short", [block]), *doc.doubts(report.doubts())]
 
@@ -404,18 +413,6 @@ def _lead(report: RunReport) -> str:
         shown = {m: what for m, what in told.items() if m in means and m != lead}
         more = [f"{_percent(means[m])} of the {what}" for m, what in shown.items()]
     return "; ".join([*parts, *more])
-
-
-def _lowest(report: RunReport) -> str:
-    table = report.labels[report.labels["support"] > 0]
-    if len(table) < 2:
-        return ""
-    named = [f"{name(label)} ({number(f1, 3)})" for label, f1 in table["f1"].head(3).items()]
-    text = f"The {plural(report.noun)} with the lowest F1 are {', '.join(named)}"
-    if never := int((table["tp"] == 0).sum()):
-        are = agree(never, "is")
-        text += f"; {count(never, report.noun)} of {len(table):,} that occur {are} never found"
-    return text
 
 
 def _percent(share: float) -> str:

@@ -23,7 +23,7 @@ from mlflow_mleval.analysis.recommendation import question as ask
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import ALWAYS, IMPUTED, Column, Data, Frames, listed, name
+from mlflow_mleval.report.blocks import ALWAYS, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content import decision, ranking, units
 from mlflow_mleval.report.content.ranking import rows_of_best
 from mlflow_mleval.report.document import Brief, Document
@@ -324,90 +324,64 @@ def document(
     seed, policy, time; any may lack. The ranking lacks what is about folds, instances and profiles.
     `pair` names the two methods of which it is asked first; by default the leader and the next.
     """
-    asked = ask(c, *pair)
-    whole = what == "report"
-    if what == "pairs":
-        return _document_of_pairs(c, made_by, asked)
-    made: list[doc.Section | None] = [decision.section(c, asked, str(made_by.get("command", "")))]
-    made += [topic.section(c) for topic in _TOPICS if whole or not topic.apart]
-    made.append(provenance_section(c, made_by))
+    asked, pairs = ask(c, *pair), what == "pairs"
+    made: list[doc.Section | None]
+    if pairs:
+        title = f"Pairs of {title_of(c)}"
+        said = [s.text for s in decision.tested(c)]
+        if c.deciding is None:
+            said.insert(0, c.decision)
+        answer = doc.Text(said, role="lead", depth=ALWAYS)
+        made = [
+            doc.Section("verdict", "Verdict", [answer]),
+            doubts_section(c, DOUBTS),
+            units.over_datasets(c),
+            decision.next_dataset_section(c),
+            decision.beyond_section(c),
+        ]
+    else:
+        whole = what == "report"
+        title = decision.title(asked) if whole else title_of(c)
+        made = [decision.section(c, asked, str(made_by.get("command", "")))]
+        made += [topic.section(c) for topic in _TOPICS if whole or not topic.apart]
     sections = [
-        replace(section, open=bool(section.open), evidence=section.key not in _ANSWERS)
-        for section in made
-        if section is not None
+        replace(section, depth=doc.PAPER)
+        if pairs
+        else replace(section, open=bool(section.open), evidence=section.key not in _ANSWERS)
+        for section in filter(None, (*made, provenance_section(c, made_by)))
     ]
-    return _with_all_data(
-        c, made_by, asked, decision.title(asked) if whole else title_of(c), sections
-    )
-
-
-def _with_all_data(
-    c: Comparison,
-    made_by: doc.Provenance,
-    asked: Question,
-    title: str,
-    sections: Sequence[doc.Section],
-) -> Document:
-    """The sections, with all data beside them."""
 
     def data() -> Data:
         topics = _merged(c, [*(topic.data for topic in _TOPICS), *_BESIDE])
-        return {**decision.data(c, asked), **topics, "provenance": dict(made_by)}
+        whole = {**decision.data(c, asked), **topics, "provenance": dict(made_by)}
+        return {**whole, **(pairs_data(c) if pairs else {})}
 
-    n, policy = len(c.study.measures), c.options["missing"]
-    about = [title_of(c)]
-    if c.on == FUSED:  # one dataset is told in its own units
-        several = len(c.study.datasets) > 1
-        how = f" fused by PROMETHEE II, {decision.choices(c.options, n)}" if several else ""
-        about.append(f"{count(n, 'measure')}{how}")
-    about.append("no missing results" if policy == "error" else f"missing results: {policy}")
-    about.append(f"α = {level(c.options['alpha'])}")
+    def frames() -> Frames:
+        tables = _merged(c, [topic.frames for topic in _TOPICS])
+        return {**tables, "pairs": c.pairs} if pairs else tables
+
     return Document(
         title,
         sections,
-        about=" · ".join(about),
+        about=about_of(c),
         data=data,
-        frames=lambda: _merged(c, [topic.frames for topic in _TOPICS]),
-        main="ranking",
+        frames=frames,
+        main="pairs" if pairs else "ranking",
         shortened=lambda: _shortened(c, made_by, asked),
         pair=(asked.a, asked.b),
     )
 
 
-def _document_of_pairs(c: Comparison, made_by: doc.Provenance, asked: Question) -> Document:
-    """What a terminal shows of pairs."""
-    said = [s.text for s in decision.tested(c)]
-    if c.deciding is None:
-        said.insert(0, c.decision)
-    answer = doc.Text(said, role="lead", depth=ALWAYS)
-    sections = [
-        doc.Section("verdict", "Verdict", [answer]),
-        doubts_section(c, DOUBTS),
-        units.over_datasets(c),
-        decision.next_dataset_section(c),
-        decision.beyond_section(c),
-        provenance_section(c, made_by),
-    ]
-    there = [replace(section, depth=doc.PAPER) for section in sections if section is not None]
-    made = _with_all_data(c, made_by, asked, f"Pairs of {title_of(c)}", there)
-
-    def data() -> Data:
-        """Pairs, whatever they are tested over; of very many methods those of the best."""
-        tests = c.tests_over("datasets").get("")
-        if tests is None:
-            return {**made.data(), "over": "datasets", "pairs": []}
-        if shortened := best_methods_data(c)["shortened"]:
-            shortened = {**shortened, "pairs": next(iter(shortened.values()))}
-        pairs = rows_of_best(c, tests.pairs.reset_index(drop=True))
-        about = {"verdict": tests.headline(), "pairs": pairs, "shortened": shortened}
-        return {**made.data(), "over": "datasets", **about}
-
-    return replace(
-        made,
-        data=data,
-        frames=lambda: {**made.frames(), "pairs": c.pairs},
-        main="pairs",
-    )
+def pairs_data(c: Comparison) -> Data:
+    """Pairs, whatever they are tested over; of very many methods those of the best."""
+    tests = c.tests_over("datasets").get("")
+    if tests is None:
+        return {"over": "datasets", "pairs": []}
+    if shortened := best_methods_data(c)["shortened"]:
+        shortened = {**shortened, "pairs": next(iter(shortened.values()))}
+    pairs = rows_of_best(c, tests.pairs.reset_index(drop=True))
+    about = {"verdict": tests.headline(), "pairs": pairs, "shortened": shortened}
+    return {"over": "datasets", **about}
 
 
 def _shortened(c: Comparison, made_by: doc.Provenance, asked: Question) -> Brief:
@@ -449,6 +423,18 @@ def title_of(c: Comparison) -> str:
         f"{count(len(c.study.methods), 'method')} compared on "
         f"{count(len(c.study.datasets), 'dataset')}{by}"
     )
+
+
+def about_of(c: Comparison) -> str:
+    """What was compared, and how."""
+    n, policy = len(c.study.measures), c.options["missing"]
+    about = [title_of(c)]
+    if c.on == FUSED:  # one dataset is told in its own units
+        several = len(c.study.datasets) > 1
+        how = f" fused by PROMETHEE II, {decision.choices(c.options, n)}" if several else ""
+        about.append(f"{count(n, 'measure')}{how}")
+    about.append("no missing results" if policy == "error" else f"missing results: {policy}")
+    return " · ".join([*about, f"α = {level(c.options['alpha'])}"])
 
 
 # --------------------------------------------------------------------------------------------------
@@ -548,10 +534,9 @@ def _cell(c: Comparison, method: str, dataset: str, base: str) -> list[Any]:
     values, runs, folds = (look(c, dataset, method) for look in looks)
     imputed = [(dataset, method, m) in c.study.imputed for m in values.index]
     alone = "Rank and φ: by this measure alone, on this dataset."
-    cells = doc.starred(map(number, values["value"]), imputed)
     columns = [
         *_measures(c, values.index),
-        Column("value", cells, note=IMPUTED if any(imputed) else ""),
+        doc.starred("value", map(number, values["value"]), imputed),
         *(
             doc.numbers(head, values[key], note=text)
             for key, (head, text) in _SCATTER.items()
@@ -607,24 +592,23 @@ def _runs(c: Comparison, runs: pd.DataFrame, measures: Sequence[str], base: str)
         if any(cells) and (key != "dataset" or len({*cells}) > 1):  # a cell is of one
             strange = key if key in ("dataset", "experiment") else ""
             columns.append(Column(_FACTS[key], cells, "<", name=strange))
-    held = {m: shown[m] for m in measures if m in shown}
-    columns += _by_weight(c, {m: aligned(values) for m, values in held.items()})
+    held = [m for m in measures if m in shown]
+    keeps = range(len(held), 0, -1)
+    for m, head, keep in zip(held, _narrow(c, held), keeps, strict=True):
+        columns.append(doc.alike(head, shown[m], keep=keep))
     return doc.Table(columns, len(runs), title="Runs", things="runs", depth=ALWAYS)
 
 
 def _method(c: Comparison, method: str, base: str) -> list[Any]:
     study, ranks, runs = c.study, c.ranks[method], c.study.n_repeats
-    gaps = {m: [(d, method, m) in study.imputed for d in ranks.index] for m in _heaviest(c)}
-    values = {m: doc.starred(aligned(study.cells(m)[method]), gaps[m]) for m in gaps}
     columns = [
         doc.names("dataset", ranks.index, about={"method": method}),
         doc.numbers("rank", ranks),
         doc.decimals("φ", c.fusion.phi[method], 3),
-        *_by_weight(c, values),
+        *_values(c, [(d, method) for d in ranks.index]),
     ]
     if len(runs):
         columns.append(doc.numbers("runs", (runs.get((d, method)) for d in ranks.index)))
-    note = IMPUTED if any(map(any, gaps.values())) else ""
     measures = part.measures_of_method(c, method)
     places = [*map(str, measures["place"])]
     by_measure = [
@@ -640,7 +624,7 @@ def _method(c: Comparison, method: str, base: str) -> list[Any]:
     place = f"place {row['position']} of {len(c.order)} {what}"
     blocks: list[Any] = [
         _flow([f"{name(method)} has {place}, with {rank}."]),
-        _open_table(columns, "On each dataset", things="datasets", note=note),
+        _open_table(columns, "On each dataset", things="datasets"),
         _open_table(by_measure, "By each measure", most=len(measures)),
     ]
     if c.deciding is not None:
@@ -669,16 +653,11 @@ def _dataset(c: Comparison, dataset: str) -> list[Any]:
     fused = c.fusion.results[dataset]
     flows = fused.flows.sort_values("rank", kind="stable").head(ROWS)
     filled = [m for m in c.order if (dataset, m) in c.study.filled]
-    values = {}
-    for m in _heaviest(c):
-        gaps = [(dataset, method, m) in c.study.imputed for method in flows.index]
-        shown = aligned(c.study.cells(m).loc[dataset, flows.index])
-        values[m] = doc.starred(shown, gaps)
     columns = [
         doc.numbers("rank", flows["rank"]),
         doc.names("method", flows.index, about={"dataset": dataset}),
         doc.decimals("φ", flows["phi"], 3),
-        *_by_weight(c, values),
+        *_values(c, [(dataset, method) for method in flows.index]),
     ]
     first = flows.index[flows["rank"] == flows["rank"].iloc[0]]
     lead = "leads" if len(first) == 1 else "tie for the lead"
@@ -691,13 +670,7 @@ def _dataset(c: Comparison, dataset: str) -> list[Any]:
         texts.append(f"Its folds were not tested: {c.absent[f'folds.{dataset}']}")
     blocks: list[Any] = [
         _flow(texts),
-        _open_table(
-            columns,
-            "Ranking on this dataset",
-            total=len(fused.flows),
-            things="methods",
-            note=IMPUTED if filled else "",
-        ),
+        _open_table(columns, "Ranking on this dataset", total=len(fused.flows), things="methods"),
     ]
     if len(c.study.measures) > 1:
         alone = fused.unicriterion.loc[flows.index]
@@ -772,7 +745,7 @@ def _tests(c: Comparison, a: str, b: str) -> list[doc.Table]:
     rows: list[tuple[str, str, float, str]] = []
     says = {True: "separated", False: "not separated"}
     made = sorted(c.posthoc, key=lambda one: one is not c.deciding)
-    for row in _rows_of_pair(part.pairs_of(c, a), a, b) if c.deciding is not None else ():
+    for row in _rows_of_pair(part.pairs_of(c, a), a, b):
         for one in made:
             apart = any({a, b} == {*pair} for pair in one.result.significant_pairs)
             wording = f"{one.wording}{' (decides)' if one is c.deciding else ''}"
@@ -829,17 +802,21 @@ def _measures(c: Comparison, measures: pd.Index) -> list[Column]:
 
 def _heaviest(c: Comparison) -> list[str]:
     """The measures of most weight, with the one that is compared, in the study's order."""
-    weights = c.fusion.weights.mean().sort_values(ascending=False, kind="stable")
-    first = [c.on] if c.on != FUSED else []
-    kept = {*[*first, *(m for m in weights.index if m not in first)][:HEAVIEST]}
+    kept = sorted(c.fusion.by_weight, key=lambda m: m != c.on)[:HEAVIEST]
     return [m for m in c.study.measures if m in kept]
 
 
-def _by_weight(c: Comparison, cells: Mapping[str, Sequence[str]]) -> list[Column]:
-    """A column a measure; where room lacks the last go first."""
-    keeps = range(len(cells), 0, -1)
-    heads = zip(_narrow(c, cells), cells.values(), keeps, strict=True)
-    return [Column(head, values, keep=keep) for head, values, keep in heads]
+def _values(c: Comparison, cells: Sequence[tuple[str, str]]) -> list[Column]:
+    """The values of cells, a column a measure of most weight; where room lacks the last go
+    first.
+    """
+    columns = []
+    for keep, m in zip(range(HEAVIEST, 0, -1), _heaviest(c), strict=False):
+        texts = aligned(c.study.values[m].reindex(cells))
+        imputed = [(*cell, m) in c.study.imputed for cell in cells]
+        (head,) = _narrow(c, [m])
+        columns.append(doc.starred(head, texts, imputed, keep=keep))
+    return columns
 
 
 def _narrow(c: Comparison, measures: Iterable[str]) -> list[str]:

@@ -364,17 +364,48 @@ def pairs_table(tests: Tests) -> doc.Table:
 
 
 def over_datasets(c: Comparison) -> doc.Section:
-    """Friedman, the diagram, the matrix and the table of pairs; or why there are none."""
+    """Friedman, the diagram, the matrix and the table of pairs, separated ones first, on a page the
+    others folded; or why there are none.
+    """
     if c.deciding is None:
         why = doc.Text([c.decision])
         return doc.Section("differences", "Differences", [why])
 
+    decides = c.deciding.test
+
     def blocks() -> list[Any]:
-        tests = doc.Text([*omnibus(c), f"For pairs: {c.decision}"])
-        pairs = _pairs_over_datasets(c)
+        # what decides comes right after the difference, other tests where one was asked for
+        shown = c.pairs.head(PAIRS)
+        made = sorted(c.posthoc, key=lambda made: made.test is not decides)
+        decided, *others = [
+            doc.pvalues(m.test.head, shown[m.test.column], keep=1 if i else 9)
+            for i, m in enumerate(made[:1] if c.options["test"] == "max-t" else made)
+        ]
+        reverse = {(worse, better) for better, worse in c.separated}
+        marks = []
+        for row in shown.itertuples():
+            text = "yes, reversed" if (row.method_a, row.method_b) in reverse else "yes"
+            text += f" {NOT_TRUSTED}" if row.doubts else ""
+            marks.append(text if row.separated else "")
+        note = ""
+        if decides.by_unit:
+            note = f"Separated: where {decides.over} tell two apart, and none says the opposite."
+        if doubts := "; ".join(filter(None, shown["doubts"])):
+            reasons = " or ".join(dict.fromkeys(doubts.split("; ")))
+            note = f"{NOT_TRUSTED}: not to be trusted, since {reasons}."
+        separated = Column("separated", marks, "<", note=note)
+        columns = [*doc.pair(shown), *differences(c, shown), decided, separated]
+        if shown["n"].min() < len(c.ranks):
+            note = "Datasets: on which both finished."
+            columns.append(Column("datasets", [*map(str, shown["n"])], keep=3, note=note))
+        columns += [doc.won_tied_lost(shown, keep=3), *others]
+        at_once = max(len(c.separated), FEW)
+        caption = "Pairs of methods"
+        pairs = doc.Table(columns, c.n_pairs, "", caption, "pairs", things="pairs", shown=at_once)
+        tests = [doc.Text([*omnibus(c), f"For pairs: {c.decision}"]), _diagram(c)]
         if c.options["control"] is not None:
-            return [tests, _diagram(c), pairs]
-        return [doc.Beside([tests, _diagram(c)], [_matrix(c)]), pairs]
+            return [*tests, replace(pairs, title="Every method against the control")]
+        return [doc.Beside(tests, [_matrix(c)]), pairs]
 
     found = f"{len(c.separated)} of {count(c.n_pairs, 'pair')} separated"
     return doc.Section("differences", "Differences", doc.Late(blocks), found)
@@ -474,44 +505,6 @@ def _matrix(c: Comparison) -> doc.Figure:
 
 def _what(c: Comparison) -> str:
     return c.compared if c.on == FUSED else name(c.on)
-
-
-def _pairs_over_datasets(c: Comparison) -> doc.Table:
-    """The pairs, separated ones first, on a page the others folded; what decides comes right after
-    the difference, other tests where one was asked for.
-    """
-    shown = c.pairs.head(PAIRS)
-    made = sorted(c.posthoc, key=lambda made: made.test is not present(c.deciding).test)
-    if c.options["test"] == "max-t":
-        made = made[:1]
-    decided, *others = [
-        doc.pvalues(m.test.head, shown[m.test.column], keep=1 if i else 9)
-        for i, m in enumerate(made)
-    ]
-    reverse = {(worse, better) for better, worse in c.separated}
-    marks = []
-    for row in shown.itertuples():
-        text = "yes, reversed" if (row.method_a, row.method_b) in reverse else "yes"
-        text += f" {NOT_TRUSTED}" if row.doubts else ""
-        marks.append(text if row.separated else "")
-    note = ""
-    if (test := present(c.deciding).test).by_unit:
-        note = f"Separated: where {test.over} tell two apart, and none says the opposite."
-    doubts = [reason for text in filter(None, shown["doubts"]) for reason in text.split("; ")]
-    if doubts:
-        reasons = " or ".join(dict.fromkeys(doubts))
-        note = f"{NOT_TRUSTED}: not to be trusted, since {reasons}."
-    separated = Column("separated", marks, "<", note=note)
-    columns = [*doc.pair(shown), *differences(c, shown), decided, separated]
-    if shown["n"].min() < len(c.ranks):
-        note = "Datasets: on which both finished."
-        columns.append(Column("datasets", [*map(str, shown["n"])], keep=3, note=note))
-    columns += [doc.won_tied_lost(shown, keep=3), *others]
-    title = "" if c.options["control"] is None else "Every method against the control"
-    at_once = max(len(c.separated), FEW)
-    return doc.Table(
-        columns, c.n_pairs, title, "Pairs of methods", shown=at_once, things="pairs", key="pairs"
-    )
 
 
 def differences(c: Comparison, shown: pd.DataFrame) -> list[Column]:

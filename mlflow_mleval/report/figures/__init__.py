@@ -30,6 +30,8 @@ COLOURS = 6
 
 #: Pixels across and down.
 Point = tuple[float, float]
+#: Pixels across, or a share of the width, such as "12.5%".
+Place = float | str
 
 # Widths in em of a wide sans serif (DejaVu Sans), so that a label that fits here fits in narrower
 # fonts too.
@@ -37,18 +39,17 @@ _WIDE = {0.29: "ijl'|", 0.40: " .,:;!If()[]/\\", 0.46: 'rt-"*{}', 0.98: "mwMW%@&
 _EM = {char: width for width, chars in _WIDE.items() for char in chars}
 
 
+@lru_cache(4096)
 def text_width(text: str, size: float = SIZE) -> float:
     """An upper estimate of the width of a text in pixels."""
-    return size * sum(map(_em, text))
-
-
-@lru_cache(4096)
-def _em(char: str) -> float:
-    if unicodedata.combining(char):
-        return 0.0
-    if unicodedata.east_asian_width(char) in "WF":
-        return 1.05
-    return _EM.get(char, 0.76 if char.isupper() else 0.64)
+    widths = [
+        1.05
+        if unicodedata.east_asian_width(char) in "WF"
+        else _EM.get(char, 0.76 if char.isupper() else 0.64)
+        for char in text
+        if not unicodedata.combining(char)
+    ]
+    return size * sum(widths)
 
 
 def fit(text: str, width: float, size: float = SIZE) -> str:
@@ -133,16 +134,16 @@ class Svg:
         self.parts.append(Markup(f"<{tag}{_attributes(attributes)}>{inner}</{tag}>"))
 
     def line(
-        self, x1: float, y1: float, x2: float, y2: float, class_: str = "rule", **attributes: Any
+        self, x1: Place, y1: float, x2: Place, y2: float, class_: str = "rule", **attributes: Any
     ) -> None:
         """A straight line."""
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **attributes)
 
-    def upright(self, x: float, top: float, bottom: float, class_: str = "grid") -> None:
+    def upright(self, x: Place, top: float, bottom: float, class_: str = "grid") -> None:
         """A line from top to bottom."""
         self.line(x, top, x, bottom, class_)
 
-    def level(self, y: float, left: float, right: float, class_: str = "grid") -> None:
+    def level(self, y: float, left: Place, right: Place, class_: str = "grid") -> None:
         """A line from left to right."""
         self.line(left, y, right, y, class_)
 
@@ -166,7 +167,7 @@ class Svg:
         start, stop = map(scale, ends)
         self.rect(start, y, stop - start, height, class_, **attributes)
 
-    def dot(self, x: float, y: float, r: float, class_: str, **attributes: Any) -> None:
+    def dot(self, x: Place, y: float, r: float, class_: str, **attributes: Any) -> None:
         """A circle around a point."""
         self.add("circle", cx=x, cy=y, r=r, class_=class_, **attributes)
 
@@ -177,7 +178,7 @@ class Svg:
 
     def text(
         self,
-        x: float,
+        x: Place,
         y: float,
         content: Any,
         class_: str | None = None,

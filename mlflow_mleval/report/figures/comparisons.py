@@ -68,33 +68,28 @@ def rungs(
     there = [*table.stack(), *chain.from_iterable(single.values())]
     x = Scale(min(there), max(there), EDGE, 100 - EDGE)
     height = RUNG if len(table) <= DENSE else DENSE_RUNG
+
+    def at(value: float) -> str:
+        return f"{x(value):.2f}%"
+
     drawn = []
     for row, mean, low, high in table.itertuples():
         svg = Svg("", "", height, 0, inline=True)
         if zero and x.low < 0 < x.high:
-            svg.add("line", **_across(x(0), x(0)), y1=0, y2=height, class_="zero")
+            svg.upright(at(0), 0, height, "zero")
         if math.isfinite(low):
-            ends = _across(x(low), x(high))
-            svg.add("line", **ends, y1=height / 2, y2=height / 2, class_="whisker")
+            svg.level(height / 2, at(low), at(high), "whisker")
         for value in single.get(row, ()):
-            svg.add("circle", cx=f"{x(value):.2f}%", cy=height / 2, r=2.5, class_="single")
-        tip = f"{title} {number(mean)}"
-        cx = f"{x(mean):.2f}%"
-        svg.add("circle", cx=cx, cy=height / 2, r=4.5, class_="faccent", tip=tip)
+            svg.dot(at(value), height / 2, 2.5, "single")
+        svg.dot(at(mean), height / 2, 4.5, "faccent", tip=f"{title} {number(mean)}")
         drawn.append(svg)
     axis = Svg(title, "", 34, 0, inline=True)
     axis.text(0, SMALL, title, "muted small")
     for tick in x.ticks(3):
-        ends = _across(x(tick), x(tick))
-        axis.add("line", **ends, y1=30, y2=34, class_="axis")
+        axis.upright(at(tick), 30, 34, "axis")
         anchor = "start" if x(tick) < 12 else "end" if x(tick) > 88 else "middle"
-        where = {"x": ends["x1"], "text_anchor": anchor}
-        axis.add("text", number(tick), class_="muted small", y=28, **where)
+        axis.text(at(tick), 28, number(tick), "muted small", anchor)
     return drawn, axis, x
-
-
-def _across(start: float, stop: float) -> dict[str, str]:
-    return {"x1": f"{start:.2f}%", "x2": f"{stop:.2f}%"}
 
 
 def rank_strip(ranks: pd.Series, n_methods: int, imputed: Collection[str] = ()) -> Svg:
@@ -175,17 +170,13 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
     drawn = table if len(table) <= TOP else table.loc[width.index[:TOP]]
     rivals, ranges = {}, {}
     for m, row in drawn.iterrows():
-        lower, upper = (
-            ("below", row.rival_low, row.weight_low),
-            ("above", row.rival_high, row.weight_high),
-        )
+        weight, low, high = (fixed(v, 3) for v in (row.weight, row.weight_low, row.weight_high))
         there = [
-            f"{shorten(rival, 14)} {word} {fixed(at, 3)}"
-            for word, rival, at in (lower, upper)
+            f"{shorten(rival, 14)} {where}"
+            for rival, where in ((row.rival_low, f"below {low}"), (row.rival_high, f"above {high}"))
             if not pd.isna(rival)
         ]
         rivals[m] = ", ".join(there) or NOBODY
-        weight, low, high = (fixed(v, 3) for v in (row.weight, row.weight_low, row.weight_high))
         ranges[m] = f"weight {weight}, leader stays from {low} to {high}, {rivals[m]}"
     words = "; ".join(map(": ".join, ranges.items()))
     words = f"Range of each weight, the others rescaled, in which the leader stays. {words}."
@@ -302,12 +293,11 @@ def correlation_graph(
         fill, stroke = styles.get(place.get(m, -1), ("fgrey", "plain"))
         style, tip = (fill, "kept") if m in kept else (f"fbg {stroke}", "redundant")
         svg.dot(spine, y[m], 5, style, tip=tip)
-    for m in filter(stands_for.get, drawn):
-        other = stands_for[m]
-        words = f"{fixed(correlation.loc[m, other], 2)} with "
-        shown = words + fit(other, WIDTH - beside - text_width(words, SMALL), SMALL)
-        tip = f"redundant: correlation {words}{other}"
-        svg.text(beside, y[m] + 4, shown, "small muted", tip=tip)
+        if other := stands_for.get(m):
+            words = f"{fixed(correlation.loc[m, other], 2)} with "
+            shown = words + fit(other, WIDTH - beside - text_width(words, SMALL), SMALL)
+            tip = f"redundant: correlation {words}{other}"
+            svg.text(beside, y[m] + 4, shown, "small muted", tip=tip)
     return svg
 
 

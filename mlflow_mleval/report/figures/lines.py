@@ -66,26 +66,25 @@ def fold_scatter(
     the first eight methods of `order` the folds and the ellipse are drawn, of the next ones up to
     thirty the mean.
     """
-    points = {m: values.loc[m].to_numpy(float) for m in order[:svg_TOP]}
-    means = {m: p.mean(axis=0) for m, p in points.items()}
-    covariances = {m: np.cov(points[m].T) for m in order[:DETAILED]}
+    detailed, by_method = [*order[:DETAILED]], values.groupby(level=0)
+    means = by_method.mean().loc[[*order[:svg_TOP]]]
     radius = math.sqrt(-2 * math.log(1 - INSIDE))
-    reaches = {m: radius * np.sqrt(np.diag(c)) for m, c in covariances.items()}
-    ellipses = [means[m] + sign * reach for m, reach in reaches.items() for sign in (-1, 1)]
-    drawn = np.vstack([*(points[m] for m in covariances), *ellipses, *means.values()])
+    centre, reach = means.loc[detailed], radius * by_method.std().loc[detailed]
+    drawn = np.vstack([values.loc[detailed], centre - reach, centre + reach, means])
     low, high = drawn.min(axis=0), drawn.max(axis=0)
     pad = 0.04 * np.where(high > low, high - low, np.maximum(np.abs(high), 1e-9))
-    texts = {m: ", ".join(map(number, mean)) for m, mean in means.items()}
+    texts = {m: ", ".join(map(number, mean)) for m, *mean in means.itertuples()}
     words = "; ".join(map(" ".join, texts.items()))
     words = f"Means over folds of {heads[0]} and {heads[1]}: {words}."
     ends = np.column_stack([low - pad, high + pad]).tolist()
     svg, across, up, taken = scatter(title, words, HEIGHT, ends, heads)
-    places = {m: (across(x), up(y)) for m, (x, y) in means.items()}
+    places = {m: (across(x), up(y)) for m, x, y in means.itertuples()}
     units = np.array([across(1) - across(0), up(1) - up(0)])
-    for kind, (m, covariance) in enumerate(covariances.items()):
-        ellipse = _ellipse(places[m], radius, covariance * np.outer(units, units))
+    for kind, m in enumerate(detailed):
+        folds = values.loc[m]
+        ellipse = _ellipse(places[m], radius, np.cov(folds.T) * np.outer(units, units))
         svg.add("path", d=ellipse, class_=f"c{kind % COLOURS} thin")
-        for fold, (x, y) in zip(values.loc[m].index, points[m], strict=True):
+        for fold, x, y in folds.itertuples():
             tip = f"{m}, fold {fold}: {number(x)}, {number(y)}"
             add_mark(svg, kind, across(x), up(y), 3.2, tip, 0.5)
     for kind, (m, at) in enumerate(places.items()):
@@ -236,17 +235,13 @@ def ratio_panels(
     kinds = {dataset: i for i, dataset in enumerate(ratios.index.unique("dataset"))}
     across = min(2, len(pairs))
     tall = PLOT + LINE + 58
-    by_pair = {
-        pair: part.droplevel([1, 2]) for pair, part in ratios.groupby(level=[1, 2], sort=False)
-    }
+    with np.errstate(divide="ignore"):
+        turned = ratios.assign(ratio=1 / ratios["ratio"]).swaplevel(1, 2)
+    by_pair = dict(iter(pd.concat([ratios, turned]).groupby(level=[1, 2], sort=False)))
     shown = {}
-    for a, b in pairs:
-        parts = [by_pair[a, b]] if (a, b) in by_pair else []
-        if (other := by_pair.get((b, a))) is not None:  # computed the other way round
-            with np.errstate(divide="ignore"):
-                parts.append(other.assign(ratio=1 / other["ratio"]))
-        lines = pd.concat(parts).groupby(level=0, sort=False)
-        shown[a, b] = {dataset: line.droplevel(0) for dataset, line in lines}
+    for pair in pairs:
+        lines = by_pair[pair].groupby(level=0, sort=False)
+        shown[pair] = {dataset: line.droplevel([0, 1, 2]) for dataset, line in lines}
     words = [
         f"{b} against {a}: {', '.join(f'{d} {_ends(line)}' for d, line in shown[a, b].items())}"
         for a, b in pairs
@@ -281,6 +276,26 @@ def _ends(line: pd.DataFrame) -> str:
     return f"{number(line['ratio'].iloc[0], 3)} to {number(line['ratio'].iloc[-1], 3)}"
 
 
+class _Ratios(Scale):
+    """A scale of ratios, on which twice and half lie equally far from 1."""
+
+    def __call__(self, value: float) -> float:
+        return super().__call__(math.log(value))
+
+    def ticks(self, about: int = 4) -> list[float]:
+        """Round ratios with room between them, 1 among them."""
+        low, high = math.exp(self.low), math.exp(self.high)
+        chosen = [t for t in Scale(low, high, 0, 1).ticks(about) if t > 0]
+        if high / low >= 4:
+            rounds = np.outer([0.001, 0.01, 0.1, 1.0, 10.0, 100.0], [1, 2, 5]).ravel()
+            chosen = rounds[(rounds >= low) & (rounds <= high)].tolist()
+        kept = [1.0]
+        for value in sorted(chosen, key=lambda value: abs(math.log(value))):
+            if all(abs(self(value) - self(k)) >= LINE for k in kept):
+                kept.append(value)
+        return kept
+
+
 def _panel(
     svg: Svg,
     kinds: Mapping[str, int],
@@ -291,64 +306,43 @@ def _panel(
     room: float,
     ticks: Sequence[tuple[float, str]],
 ) -> None:
-    """One pair: its lines, the line at 1, its crossings, names of datasets at the right."""
-    logs = {
-        d: np.log(c["ratio"].clip(1 / LARGEST_RATIO, LARGEST_RATIO).to_numpy(float))
-        for d, c in lines.items()
-    }
-    domain = np.concatenate([*logs.values(), [-0.05, 0.05]])
-    y = Scale(np.nanmin(domain), np.nanmax(domain), head + PLOT, head)
-    for value in _round_ratios(y):
-        style = "axis" if value == 1 else "grid"
-        svg.level(y(math.log(value)), x.start, x.stop, style)
-        svg.text(x.start - 5, y(math.log(value)) + 4, number(value), "muted small", "end")
+    """One pair: its lines, heavy where they are significant, the line at 1, its crossings, names of
+    datasets at the right.
+    """
+    shown = {d: c["ratio"].clip(1 / LARGEST_RATIO, LARGEST_RATIO) for d, c in lines.items()}
+    domain = np.log(np.concatenate([*shown.values()]))
+    low, high = np.nanmin(domain, initial=-0.05), np.nanmax(domain, initial=0.05)
+    y = _Ratios(low, high, head + PLOT, head)
+    for value in y.ticks():
+        svg.level(y(value), x.start, x.stop, "axis" if value == 1 else "grid")
+        svg.text(x.start - 5, y(value) + 4, number(value), "muted small", "end")
     for value, text in ticks:
         svg.upright(x(value), y.start, y.start + 4, "axis")
         svg.text(x(value), y.start + 16, text, "muted small", "middle")
     ends: dict[str, Point] = {}
     for d, c in lines.items():
-        points = np.column_stack([[*map(x, c["position"])], [*map(y, logs[d])]])
+        points = np.column_stack([[*map(x, c["position"])], [*map(y, shown[d])]])
         real = ~np.isnan(points[:, 1])
-        if real.any():
-            ends[d] = tuple(points[real][-1])
-            _ratio_line(svg, kinds[d], points, real, c["significant"], f"{d}: {_ends(c[real])}")
+        if not real.any():
+            continue
+        ends[d] = tuple(points[real][-1])
+        kind, tip = kinds[d] % COLOURS, f"{d}: {_ends(c[real])}"
+        for style, where in {"thin": real, "thick": real & c["significant"].to_numpy(bool)}.items():
+            dash = DASHES[kinds[d] % len(DASHES)] if style == "thin" else None
+            for run in map(points.__getitem__, _runs(where)):
+                if len(run) > 1:
+                    svg.path([*map(tuple, run)], f"c{kind} {style}", tip=tip, stroke_dasharray=dash)
+                else:
+                    svg.dot(run[0][0], run[0][1], 2.4, f"f{kind}", tip=tip)
     for row in crossings.itertuples():
         kind = kinds[row.dataset] % COLOURS
         style = f"c{kind} {f'f{kind}' if row.certain else 'fbg'}"
         tip = f"{row.dataset}: {row.above} overtakes {row.below}"
-        svg.dot(x(row.position), y(0), 3.6, style, stroke_width=1.6, tip=tip)
-    named = sorted(ends, key=lambda d: -abs(ends[d][1] - y(0)))[:NAMED]
+        svg.dot(x(row.position), y(1), 3.6, style, stroke_width=1.6, tip=tip)
+    named = sorted(ends, key=lambda d: -abs(ends[d][1] - y(1)))[:NAMED]
     places = spread([ends[d][1] for d in named], LINE - 1, y.stop - 4, y.start + 2)
     for d, place in zip(named, places, strict=True):
         _add_name(svg, kinds[d], d, ends[d], (x.stop, place), room)
-
-
-def _round_ratios(y: Scale) -> list[float]:
-    """Ratios on a scale of their logarithms with room between them, 1 among them."""
-    low, high = math.exp(y.low), math.exp(y.high)
-    chosen = [t for t in Scale(low, high, 0, 1).ticks(4) if t > 0]
-    if high / low >= 4:
-        rounds = np.outer([0.001, 0.01, 0.1, 1.0, 10.0, 100.0], [1, 2, 5]).ravel()
-        chosen = rounds[(rounds >= low) & (rounds <= high)].tolist()
-    kept = [1.0]
-    for value in sorted(chosen, key=lambda value: abs(math.log(value))):
-        if all(abs(y(math.log(value)) - y(math.log(k))) >= LINE for k in kept):
-            kept.append(value)
-    return kept
-
-
-def _ratio_line(
-    svg: Svg, kind: int, points: np.ndarray, real: np.ndarray, sure: pd.Series, tip: str
-) -> None:
-    """The line of a dataset, heavy where it is significant."""
-    for style, where in {"thin": real, "thick": real & sure.to_numpy(bool)}.items():
-        dash = DASHES[kind % len(DASHES)] if style == "thin" else None
-        for run in map(points.__getitem__, _runs(where)):
-            if len(run) > 1:
-                class_ = f"c{kind % COLOURS} {style}"
-                svg.path([*map(tuple, run)], class_, tip=tip, stroke_dasharray=dash)
-            else:
-                svg.dot(run[0][0], run[0][1], 2.4, f"f{kind % COLOURS}", tip=tip)
 
 
 def _runs(flags: np.ndarray) -> list[np.ndarray]:
