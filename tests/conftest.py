@@ -4,8 +4,6 @@ import itertools
 import os
 import random
 import shutil
-import subprocess
-import sys
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -13,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import Phase, settings
-from waiting import MLFLOW_SETTINGS, PATIENCE, do_not_wait_for_the_disk, free_port, wait_for
+from waiting import MLFLOW_SETTINGS, PATIENCE, do_not_wait_for_the_disk, free_port, running
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 # MLflow has one where tqdm is installed, and not elsewhere.
@@ -254,23 +252,13 @@ def server_url(empty_store, tmp_path_factory):
     shutil.copy(empty_store, folder / "mlflow.db")
     port = free_port()
     command = [
-        *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
-        *("--host", "127.0.0.1", "--port", str(port)),
+        *("mlflow", "server", "--workers", "1", "--host", "127.0.0.1", "--port", str(port)),
         *("--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}"),
         *("--artifacts-destination", str(folder / "artifacts")),
     ]
-    inherited = {key: value for key, value in os.environ.items() if key not in MLFLOW_SETTINGS}
-    with open(folder / "server.log", "wb") as log:
-        how = {"cwd": folder, "stdout": log, "stderr": log, "start_new_session": True}
-        inherited["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
-        process = subprocess.Popen(command, env=inherited, **how)
     url = f"http://127.0.0.1:{port}"
-    try:
-        wait_for(url, process, folder / "server.log")
+    with running(command, folder, url):
         yield url
-    finally:
-        os.killpg(process.pid, 15)
-        process.wait(PATIENCE)
 
 
 @pytest.fixture

@@ -208,17 +208,6 @@ def test_folds_as_blocks_are_said_with_what_they_do_not_confirm():
     assert "4 clusters cannot separate any pair" in " ".join(few.warnings)
 
 
-def test_wrong_clusters_are_named():
-    methods, groups = clustered(0)
-    with pytest.raises(ValueError, match="each of the 200 instances"):
-        instance_tests(methods, ["f1"], clusters=groups[:9])
-    with pytest.raises(ValueError, match="at least two"):
-        instance_tests(methods, ["f1"], clusters=["g"] * 200)
-    indexed = {m: pd.DataFrame(columns) for m, columns in methods.items()}
-    with pytest.raises(ValueError, match="index of the instances"):
-        instance_tests(indexed, ["f1"], clusters=pd.Series(groups, index=range(1, 201)))
-
-
 def test_the_tests_report_themselves():
     found = instance_tests(tables(m=2), ["f1", "accuracy"], n_resamples=99)
     document = found.report({"seed": 0, "time": "2026-01-01T00:00:00+00:00"})
@@ -304,34 +293,34 @@ def test_float_noise_is_no_difference():
 FIRST, SECOND = tables(m=2).values()
 
 
-@pytest.mark.parametrize(
-    ("methods", "measure", "message"),
-    [
-        ({"a": FIRST, "b": SECOND}, "cleverness", "no direction is known for 'cleverness'"),
-        ({"a": FIRST, "b": SECOND}, "recall", "'a' has not"),
-        ({"a": FIRST}, "f1", "got 1 and 1"),
-        ({"a": FIRST, "b": SECOND.iloc[::-1]}, "f1", "another index"),
-        ({"a": FIRST, "b": {"f1": np.zeros(59)}}, "f1", "60 instances before"),
-        ({"a": {"f1": [np.inf, 0.0]}, "b": {"f1": [0.0, 0.0]}}, "f1", "1 infinite ones"),
-        ({"a": {"f1": [np.nan, 0]}, "b": {"f1": [0, np.nan]}}, "f1", "no instance that all have"),
-    ],
-)
-def test_wrong_input_is_named(methods, measure, message):
-    with pytest.raises(ValueError, match=message):
-        instance_tests(methods, [measure])
+INDEXED = {m: pd.DataFrame(columns) for m, columns in clustered(0)[0].items()}
 
 
 @pytest.mark.parametrize(
-    ("bounds", "message"),
+    ("methods", "options", "message"),
     [
-        ({"x": 1.0}, "measures that are compared, got x"),
-        ({"f1": 0.0}, "above 0"),
-        ({"f1": 0.01}, "as large as any difference, got 0.01 for 'f1'"),
+        ({}, {"measures": ["cleverness"]}, "no direction is known for 'cleverness'"),
+        ({}, {"measures": ["recall"]}, "'a' has not"),
+        ({"b": FIRST.iloc[::-1]}, {}, "another index"),
+        ({"b": {"f1": np.zeros(59)}}, {}, "60 instances before"),
+        ({"a": {"f1": [np.inf, 0.0]}, "b": {"f1": [0.0, 0.0]}}, {}, "1 infinite ones"),
+        ({"a": {"f1": [np.nan, 0]}, "b": {"f1": [0, np.nan]}}, {}, "no instance that all have"),
+        ({}, {"bounds": {"x": 1.0}}, "measures that are compared, got x"),
+        ({}, {"bounds": {"f1": 0.0}}, "above 0"),
+        ({}, {"bounds": {"f1": 0.01}}, "as large as any difference, got 0.01 for 'f1'"),
+        (INDEXED, {"clusters": ["g"] * 9}, "each of the 200 instances"),
+        (INDEXED, {"clusters": ["g"] * 200}, "at least two"),
+        (INDEXED, {"clusters": pd.Series("g", range(1, 201))}, "index of the instances"),
     ],
 )
-def test_wrong_bounds_are_named(bounds, message):
+def test_wrong_input_is_named(methods, options, message):
     with pytest.raises(ValueError, match=message):
-        instance_tests({"a": FIRST, "b": SECOND}, ["f1"], bounds=bounds)
+        instance_tests({"a": FIRST, "b": SECOND} | methods, **{"measures": ["f1"]} | options)
+
+
+def test_one_method_and_more_wins_than_instances_are_named():
+    with pytest.raises(ValueError, match="got 1 and 1"):
+        instance_tests({"a": FIRST}, ["f1"])
     with pytest.raises(ValueError, match="0 <= k <= n"):
         sign_test(3, 2)
 

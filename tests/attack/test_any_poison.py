@@ -6,15 +6,13 @@ MLEVAL_ATTACK=N makes N such stores, each from a seed of its own.
 import json
 import os
 import random
-import sqlite3
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from poisons import logged, many, mutated, parquet
+from poisons import Writer, change, many, mutated, parquet
 
 import mlflow_mleval as mleval
 from mlflow_mleval.store import schema, store
@@ -112,58 +110,19 @@ def address(chance):
     return chance.choice([f"{scheme}://{host}{path}", f"{scheme}:{path}", f"{host}{path}"])[:200]
 
 
-def change(db, column, value, run_id):
-    """What MLflow's client does not change of a run."""
-    with sqlite3.connect(db) as held:
-        held.execute(f"UPDATE runs SET {column} = ? WHERE run_uuid = ?", (value, run_id))
-
-
-class Writer:
-    """Runs of ours in the experiment x."""
-
-    def __init__(self, client, db):
-        self.client, self.db, self.id = client, db, client.create_experiment("x")
-
-    def log(
-        self, method, dataset="d", tags=(), values=(0.5, 0.5), start=None, files=(), address=None
-    ):
-        run = logged(self.client, self.id, method, dataset, tags, values, start)
-        run_id = run.info.run_id
-        for path, content in dict(files).items():
-            local = Path(run.info.artifact_uri, path)
-            local.parent.mkdir(parents=True, exist_ok=True)
-            local.write_bytes(content)
-        if address is not None:
-            change(self.db, "artifact_uri", address, run_id)
-        return run_id
-
-    def good(self):
-        """Three methods on two datasets."""
-        for i, (method, dataset) in enumerate((m, d) for m in ("a", "b", "c") for d in ("d", "e")):
-            by_fold = {"f1": [0.5 + 0.01 * i, 0.6, 0.7, 0.4], "hamming_loss": [0.1, 0.2, 0.3, 0.4]}
-            profile = schema.TAG_PROFILES["hard"]
-            tags = {schema.TAG_FOLDS: schema.encode_folds([*range(4)], by_fold)}
-            tags[profile] = SOUND[profile]
-            self.log(method, dataset, tags, (0.5 + 0.01 * i, 0.5), files=tables(i))
-
-    def strange(self, chance, i):
-        """A run that is odd in one thing that a member may set."""
-        kind, method = i % 5, f"z{i}"
-        if kind == 0:
-            self.log(method, tags=OF_TABLES, address=address(chance))
-        elif kind == 1:
-            self.log(method, start=chance.choice(TIMES_OF_DAY))
-        elif kind == 2:
-            for seed in ("0", "1"):
-                self.log(method, tags={"seed": seed}, values=chance.choices(NUMBERS, k=2))
-        else:
-            tag = chance.choice([*SOUND])
-            self.log(method, tags={tag: mutated(chance, SOUND[tag])})
-
-    def flipped(self, chance, i):
-        """A run whose tables are damaged."""
-        files = {path: flipped(chance, content) for path, content in tables().items()}
-        self.log(f"y{i}", tags=OF_TABLES, files=files)
+def strange(log, chance, i):
+    """A run that is odd in one thing that a member may set."""
+    kind, method = i % 5, f"z{i}"
+    if kind == 0:
+        log(method, OF_TABLES, address=address(chance))
+    elif kind == 1:
+        log(method, start=chance.choice(TIMES_OF_DAY))
+    elif kind == 2:
+        for seed in ("0", "1"):
+            log(method, {"seed": seed}, values=chance.choices(NUMBERS, k=2))
+    else:
+        tag = chance.choice([*SOUND])
+        log(method, {tag: mutated(chance, SOUND[tag])})
 
 
 @pytest.mark.thorough
@@ -171,12 +130,13 @@ class Writer:
 def test_no_run_stops_a_command(client, db, seed):
     """MLEVAL_ATTACK=10 pytest -m thorough tests/attack/test_any_poison.py"""
     chance, writer = random.Random(seed), Writer(client, db)
-    writer.good()
+    writer.good(4, tables)
     chosen = {"experiment_names": ["x"], "measures": ["f1", "hamming_loss"]}
     before = mleval.load_study(**chosen)
     for i in range(POISONS):
-        writer.strange(chance, i)
-        writer.flipped(chance, i)
+        strange(writer.log, chance, i)
+        damaged = {path: flipped(chance, content) for path, content in tables().items()}
+        writer.log(f"y{i}", OF_TABLES, files=damaged)
     study = mleval.load_study(**chosen, missing="worst", duplicates="mean")
     there = study.values.loc[before.values.index, list(before.values)]
     pd.testing.assert_frame_equal(there, before.values)
@@ -194,7 +154,7 @@ def test_no_run_stops_a_command(client, db, seed):
 def test_a_run_without_a_start_time_is_left_out(client, db, more):
     """MLflow itself cannot read it, nor a page that holds it."""
     writer = Writer(client, db)
-    writer.good()
+    writer.good(4, tables)
     many(db, writer.log("first"), more)
     timeless = writer.log("z")
     change(db, "start_time", None, timeless)

@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from import_cases import DATASETS, METHODS, RESULTS, import_at_once, one_run_a_pair
-from poisons import logged, many, mutated, parquet
+from poisons import Writer, many, mutated, parquet
 
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
@@ -78,27 +78,21 @@ PROFILES = [
 
 
 @pytest.fixture
-def log(client):
-    """Logs a run of ours; the good ones have folds, too."""
-    experiment_id = client.create_experiment("x")
-
-    def log(method, tags=(), dataset="d", start=None):
-        return logged(client, experiment_id, method, dataset, tags, start=start).info.run_id
-
-    return log
+def writer(client, db):
+    return Writer(client, db)
 
 
 @pytest.fixture
-def good(log):
-    """Three methods on two datasets, with folds and profiles."""
-    for i, (method, dataset) in enumerate((m, d) for m in ("a", "b", "c") for d in ("d", "e")):
-        values = {"f1": [0.5 + 0.01 * i, 0.6], "hamming_loss": [0.1, 0.2]}
-        tags = {
-            "mleval.folds": schema.encode_folds([0, 1], values),
-            "mleval.fold_sizes": schema.encode_fold_sizes([5, 5], [5, 5]),
-            "mleval.profile": schema.encode_profile([[4, 1, 0], [3, 1, 1]], [0, 1]),
-        }
-        log(method, tags, dataset=dataset)
+def log(writer):
+    """Logs a run of ours."""
+    return writer.log
+
+
+@pytest.fixture
+def good(writer):
+    """Those on d hold counts by themselves, those on e as they are logged now."""
+    held = {schema.ARTIFACT_COUNTS: SOUND}, {schema.ARTIFACT_DATA: zipped(SOUND)}
+    writer.good(2, lambda i: held[i % 2])
     return ["a", "b", "c"]
 
 
@@ -112,33 +106,16 @@ def reported():
     assert done.exit_code == 0, done.output
 
 
-def put(client, run_id, path, content):
-    folder, _, name = path.rpartition("/")
-    local = Path("artifact") / name
-    local.parent.mkdir(exist_ok=True)
-    local.write_bytes(content)
-    client.log_artifact(run_id, str(local), folder)
-
-
 def said_of(study, run_id):
     return [e for e in study.excluded if run_id in e.name]
 
 
-def spoilt(client, log, path, contents, tags=()):
+def spoilt(log, path, contents, tags=()):
     """Runs by name, each with one of these contents as its artifact."""
-    found = {name: log(f"bad {name}", tags) for name in contents}
-    for name, run_id in found.items():
-        put(client, run_id, path, contents[name])
-    return found
+    return {name: log(f"bad {name}", tags, files={path: c}) for name, c in contents.items()}
 
 
-def of_the_good(client, path, content):
-    """All that was logged has this artifact."""
-    for run in client.search_runs([client.get_experiment_by_name("x").experiment_id]):
-        put(client, run.info.run_id, path, content)
-
-
-def test_poisoned_tags_are_named_and_the_others_are_read(client, good, log):
+def test_poisoned_tags_are_named_and_the_others_are_read(good, log):
     poisoned = [
         log(f"bad {tag}{i}", {tag: text}) for tag in TAGS for i, text in enumerate(TAGS[tag])
     ]
@@ -154,7 +131,7 @@ def test_poisoned_tags_are_named_and_the_others_are_read(client, good, log):
     assert all(any(run_id in name for name in named) for run_id in poisoned)
 
 
-def test_poisoned_profiles_are_named_and_the_others_are_read(client, good, log):
+def test_poisoned_profiles_are_named_and_the_others_are_read(good, log):
     poisoned = [log(f"bad{i}", {"mleval.profile": text}) for i, text in enumerate(PROFILES)]
     for i, text in enumerate(PROFILES):
         log(f"bad soft{i}", {"mleval.soft_profile": text})
@@ -165,7 +142,7 @@ def test_poisoned_profiles_are_named_and_the_others_are_read(client, good, log):
     omitted = {"mleval.profile": '{"schema":1,"n_labels":1000,"omitted":"mleval/profile.csv"}'}
     wrong = [HEAD + "errors,hard,1e18,0.5", HEAD + "errors,hard,1,inf"]
     texts = [text.encode("latin-1") for text in (*wrong, HEAD, "x\n", "\0", '"', "\xff\xfe")]
-    bad = spoilt(client, log, schema.ARTIFACT_PROFILE, dict(enumerate(texts)), omitted)
+    bad = spoilt(log, schema.ARTIFACT_PROFILE, dict(enumerate(texts)), omitted)
     found = mleval.load_profiles(experiment_names=["x"])
     assert found.on("e") == good
     assert all(run_id in found.absent[f"bad {name} on d"] for name, run_id in bad.items())
@@ -190,23 +167,19 @@ GARBAGE = {
 }
 
 
-def test_garbage_folds_and_counts_are_named_and_the_others_are_read(client, good, log):
-    of_the_good(client, schema.ARTIFACT_COUNTS, SOUND)
-    bad = spoilt(client, log, schema.ARTIFACT_FOLDS, GARBAGE, {"mleval.folds": FOLDS})
+def test_garbage_folds_and_counts_are_named_and_the_others_are_read(good, log):
+    bad = spoilt(log, schema.ARTIFACT_FOLDS, GARBAGE, {"mleval.folds": FOLDS})
     study = mleval.load_study(experiment_names=["x"], missing="worst")
     assert len(study.folds) == 12
     assert all([e.kind for e in said_of(study, run_id)] == ["artifact"] for run_id in bad.values())
     reported()
-    bad = spoilt(client, log, schema.ARTIFACT_COUNTS, GARBAGE)
+    bad = spoilt(log, schema.ARTIFACT_COUNTS, GARBAGE)
+    archives = spoilt(log, schema.ARTIFACT_DATA, ARCHIVES)
     counted = mleval.with_counts(mleval.load_study(experiment_names=["x"], missing="worst"))
-    assert counted.folds.loc["d"].loc["a", "tp"].tolist() == [1, 2]
+    assert [counted.folds.loc[d].loc["a", "tp"].tolist() for d in "de"] == [[1, 2], [1, 2]]
     for run_id in bad.values():
         assert [e.kind for e in said_of(counted, run_id)] == ["artifact"]
-    of_the_good(client, schema.ARTIFACT_DATA, zipped(content=SOUND))
-    bad = spoilt(client, log, schema.ARTIFACT_DATA, ARCHIVES)
-    counted = mleval.with_counts(mleval.load_study(experiment_names=["x"], missing="worst"))
-    assert counted.folds.loc["d"].loc["a", "tp"].tolist() == [1, 2]
-    assert all(said_of(counted, run_id) for run_id in bad.values())
+    assert all(said_of(counted, run_id) for run_id in archives.values())
 
 
 def zipped(content=b"", entries=1):
@@ -233,8 +206,8 @@ def damaged():
 
 
 ARCHIVES = {
-    "text": TEXT,
-    "empty": b"",
+    "no archive": TEXT,
+    "nothing": b"",
     "a long list": zipped(entries=10_000),
     "a large file": claiming(2**32 - 2),
     "a file of another size": claiming(2_000),
@@ -245,12 +218,11 @@ ARCHIVES = {
 }
 
 
-def test_garbage_instances_are_named_and_the_others_are_read(client, log):
+def test_garbage_instances_are_named_and_the_others_are_read(log):
     sound = parquet(instance=[0, 1, 2], f1=[0.5, 1.0, 0.25], hamming_loss=[0.1, 0.2, 0.3])
     given = {"a": sound, "b": sound} | {f"bad {name}": content for name, content in GARBAGE.items()}
-    ids = {name: log(name) for name in given}
-    for name, content in given.items():
-        put(client, ids[name], schema.ARTIFACT_INSTANCES, content)
+    path = schema.ARTIFACT_INSTANCES
+    ids = {name: log(name, files={path: content}) for name, content in given.items()}
     done = mleval_cli("compare", "--over", "instances", "-m", "f1", "--output", "json")
     assert done.exit_code == 0, done.output
     assert all(ids[f"bad {name}"] in done.output for name in GARBAGE) and "left out" in done.output
@@ -269,7 +241,7 @@ print(len(counted.excluded), peak // 1024)
 """
 
 
-def test_no_poison_takes_a_gigabyte(client, good, log):
+def test_no_poison_takes_a_gigabyte(good, log):
     """Megabytes of constant rows compress to little; n_labels of ten millions is one number."""
     rows = 4 * 10**8
     constant = Path("constant.parquet")
@@ -280,10 +252,9 @@ def test_no_poison_takes_a_gigabyte(client, good, log):
             file.write_table(step)
     for i in range(5 * TIMES):
         tags = {"mleval.profile": WIDE if i % 2 else PROFILES[3], "mleval.folds": FOLDS}
-        bad = log(f"wide{i}", tags)
-        for path in (schema.ARTIFACT_FOLDS, schema.ARTIFACT_COUNTS):
-            put(client, bad, path, constant.read_bytes())
-    put(client, log("y"), schema.ARTIFACT_COUNTS, SOUND)
+        paths = schema.ARTIFACT_FOLDS, schema.ARTIFACT_COUNTS
+        log(f"wide{i}", tags, files=dict.fromkeys(paths, constant.read_bytes()))
+    log("y", files={schema.ARTIFACT_COUNTS: SOUND})
     done = subprocess.run([sys.executable, "-c", READER], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     named, megabytes = map(int, done.stdout.split())

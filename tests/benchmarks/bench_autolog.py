@@ -1,13 +1,10 @@
-"""What autologging costs a script: of a fit that nothing is logged of, of a forest that MLflow's
-own autologging logs, and of cross-validation beside our own call.
+"""What autologging costs: a fit that nothing is logged of, a forest that MLflow's own autologging
+logs, and cross-validation beside our own call.
 
     python tests/benchmarks/bench_autolog.py [--json]
 
-The same is timed with autologging off and on in turn, in processor time of all threads because the
-machine is shared. Bounds: a fit of which nothing is logged takes at most 2% longer, or 0.1 ms where
-that is more (k-NN "fits" in less than a millisecond); a forest that is fitted, scored and logged by
-MLflow takes at most 0.2 s more; a cross-validation that is logged adds at most twice what
-predicting once more, evaluating the predictions and logging them take by themselves.
+Processor time of all threads, off and on in turn. Bounds: 2% of the fit or 0.1 ms; 0.2 s more for
+the forest; twice what predicting, evaluating and logging take by themselves for cross-validation.
 """
 
 import os

@@ -1,11 +1,9 @@
-"""Measures of label sets, areas under curves, points of curves, and measures of one label, against
-scikit-learn's functions on the same arrays; the areas also against those of torchmetrics, where it
-is installed.
+"""Measures of label sets and of one label, areas and points of curves, against scikit-learn's
+functions on the same arrays; the areas also against torchmetrics, where it is installed.
 
     python tests/benchmarks/bench_curves.py
 
-Seconds of CPU, the median of several calls taken in turns; ours are of whole evaluations, with all
-usual measures. Bounds: how many times as fast as scikit-learn each must be.
+Seconds of CPU, ours of whole evaluations. Bounds: how many times as fast as scikit-learn.
 """
 
 import sys

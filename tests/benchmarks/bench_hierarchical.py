@@ -1,12 +1,10 @@
-"""Time of the hierarchical measures on synthetic hierarchies.
+"""The hierarchical measures on synthetic hierarchies, from lists of class names to the table.
 
     python tests/benchmarks/bench_hierarchical.py [--json]
 
-Timed is `instance_measures` from Python lists of class names to the table of instances. The graphs
-have 1.4 parents a class: "recursive" draws parents from all classes that came before (up to 38
-levels, 97 ancestors a class), "layered" from the layer above (8 levels, 20 ancestors). Truth and
-prediction are drawn independently, which is the hardest case: nearly all pairs of classes differ
-and meet far up.
+The graphs have 1.4 parents a class: "recursive" draws parents from all classes that came before (up
+to 38 levels), "layered" from the layer above (8 levels). Truth and prediction are independent: the
+hardest case, for nearly all pairs of classes differ and meet far up.
 """
 
 import sys

@@ -2,11 +2,9 @@
 
     python tests/benchmarks/bench_import.py [runs, 2,112 by default] [--json]
 
-A table of so many results of 16 measures goes into a SQLite store of its own, then bare
-`create_run`, `log_batch` and `set_terminated` write the metrics, params and tags of these runs
-into another. Seconds of CPU, in processes of their own, each way in turn: the least of three, or
-of as many as MLEVAL_BENCH_REPEATS says. Bound: 1.5 times the bare calls. Then the same through a
-server, server included.
+Results of 16 measures into SQLite, and through a server, beside bare `create_run`, `log_batch` and
+`set_terminated`. Seconds of CPU in processes of their own, in turn: the least of three, or of as
+many as MLEVAL_BENCH_REPEATS says. Bound: 1.5 times the bare calls.
 """
 
 import json

@@ -1,10 +1,9 @@
-"""CPU time, peak memory and data of reports about studies, each in a process of its own.
+"""CPU, peak memory and data of reports about studies, each in a process of its own.
 
     python tests/benchmarks/bench_large.py [name ...] [--json]
 
-What `mleval report` takes of a table of results, imports included: the demo's study, and made ones,
-whose measures say how good a method is, how hard a dataset, and noise. The bounds are half of what
-it took before reports were made faster; with 2,000 datasets also 350 MB, with 500 methods 30 MB of
+What `mleval report` takes of a table of results, imports included. The bounds are half of what it
+took before reports were made faster; with 2,000 datasets also 350 MB, with 500 methods 30 MB of
 data. Peak memory is the largest resident set of the process.
 """
 

@@ -1,12 +1,10 @@
-"""What logging an Evaluation takes beside a bare create_run and log_batch of the same metrics, on
-the same real server over HTTP.
+"""What logging an Evaluation takes beside a bare create_run and log_batch of the same metrics.
 
     python tests/benchmarks/bench_log.py [--json]
 
-10,000 instances, 50 labels, 10 folds: all measures, folds and profiles as metrics, tags, a dataset
-input, and the artifacts with the run's own report, through the server's proxy; evaluating is not
-counted. Seconds of CPU, server included: medians of turns of several calls each. Bound: 2.5 times
-the bare requests. Logging the same again into its run, and with instances too, for comparison.
+10,000 instances, 50 labels, 10 folds, on a server over HTTP, with the report through its proxy;
+evaluating is not counted. Seconds of CPU, server included: medians of turns. Bound: 2.5 times the
+bare requests. The same again into its run, and with instances, for comparison.
 """
 
 import os

@@ -1,24 +1,14 @@
-"""The page on a server: its first words against MLflow's own search, other weights, the second
-answer, what a login costs, and what MLflow feels of 20 readers.
+"""The page on a server: first words beside MLflow's own search, other weights, the second answer.
 
-    python tests/benchmarks/bench_page.py [--json]
-    python tests/benchmarks/bench_page.py CASE
+    python tests/benchmarks/bench_page.py [CASE] [--json]
     python tests/benchmarks/bench_page.py readers [workers]
-    python tests/benchmarks/bench_page.py login
 
-A real server on SQLite, and the search of the same runs by MLflow's client in the same run; all
-figures are CPU of all processes. Cases: `plain`, 2,000 runs x 20 measures; `repeats`, 8 methods x
-10 datasets x 3 seeds; `large`, 500 methods x 20 datasets. First words are decision, ranking and
-doubts; a slider asks for them with other weights, a switch without a measure. Bounds: the search
-+ 1 s; 2.5 s in all with repeats; with 10,000 runs 1.5 times the search + 5 s for each of survey
-and first words, and 100 MB more memory of the server.
-
-`readers`: 20 readers ask for answers of their own at once, while MLflow's `/health` and a search of
-100 runs are asked: their times, alone and beside the readers.
-
-`login`: beneath the page is MLflow's login as it is by default, which hashes a password for each
-question. CPU of one poll and of the list of six experiments, beside MLflow's own search for
-experiments by the same member; a poll takes three times as much at most.
+CPU of all processes, on SQLite. `plain`: 2,000 runs x 20 measures; `repeats`: 8 methods x 10
+datasets x 3 seeds; `large`: 500 methods x 20 datasets. First words are decision, ranking and
+doubts, which a slider and a switch ask for again. Bounds: the search + 1 s; 2.5 s in all with
+repeats; of `large` 1.5 times the search + 5 s, and 100 MB more memory of the server. `login`:
+beneath MLflow's login a poll takes three times as much as MLflow's own search for experiments.
+`readers`: what 20 readers of answers of their own add to MLflow's `/health` and a search.
 """
 
 import os

@@ -1,16 +1,12 @@
-"""What reading stored runs takes beside MLflow's own search for the same runs.
+"""What reading stored runs of 20 measures takes beside `MlflowClient.search_runs`, page by page.
 
     python tests/benchmarks/bench_query.py [stores] [folds] [many] [--runs N] [--json]
 
-The peer is `MlflowClient.search_runs` page by page, results thrown away. Bounds: reading takes at
-most 1.3 times as long, also with counts by fold, and 100 MB more.
-
-`stores`: 10,000 runs in SQLite, in PostgreSQL (where it is installed) and behind a server.
-`folds`: 1,000 runs behind a server, each with 30 folds, of which `load_folds` reads measures and
-rates. `many`: what `mleval runs` and `mleval rank` take of 100,000 runs in SQLite, 1,000 methods on
-100 datasets: .7 of the search, and 400 MB. All runs have 20 measures, and are read by processes of
-their own: the seconds of CPU of reader, server and database together, and the largest resident set
-of the reader.
+`stores`: 10,000 runs in SQLite, in PostgreSQL (where it is installed) and behind a server: 1.3
+times as long at most, and 100 MB more. `folds`: 1,000 runs behind a server, with 30 folds each, of
+which `load_folds` reads measures and rates: the same. `many`: `mleval runs` and `mleval rank` of
+100,000 runs in SQLite, 1,000 methods on 100 datasets: .7 of the search, and 400 MB. CPU of reader,
+server and database together, and the largest resident set of the reader, in processes of their own.
 """
 
 import argparse

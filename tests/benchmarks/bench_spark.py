@@ -1,20 +1,12 @@
-"""A Spark cluster on this machine: evaluate_spark beside MLlib's metrics of the same data, and two
-workers beside one.
+"""evaluate_spark on a cluster of this machine, beside MLlib's metrics, and two workers beside one.
 
     python tests/benchmarks/bench_spark.py [million rows, 1 by default]
 
-Parquet holds each instance twice: as columns of labels and scores, which evaluate_spark reads, and
-as MLlib wants them: arrays of true and of predicted classes, and of classes by falling score. MLlib
-gets them from Spark as they lie there, without Python between, and keeps them in memory or on the
-workers' disks, because each of its measures is a pass of its own. Its measures are those of
-MultilabelMetrics, with precision, recall and F1 of each label, and of RankingMetrics at 1, 3 and 5;
-ours are the whole evaluation, and both agree.
-
-Each worker has a core of its own, as on a machine of its own. The second of two runs counts: the
-first starts processes and has Java compile. Seconds of CPU are of the driver, the workers and their
-processes together. Two workers beside one are compared by what the driver and the busiest worker
-take, which is what elapses on machines that have nothing else to do. Bounds: half of MLlib's CPU,
-and two workers 1.4 times as fast as one.
+MLlib gets the same instances as it wants them, arrays of classes, from Spark without Python
+between, and keeps them, because each of its measures is a pass; ours are the whole evaluation, and
+both agree. Each worker has a core of its own, and the second of two runs counts. Seconds of CPU of
+all processes; two workers and one are compared by the driver and the busiest worker, which is what
+elapses on machines of their own. Bounds: half of MLlib's CPU, and 1.4 times as fast as one worker.
 """
 
 import os

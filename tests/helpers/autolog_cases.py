@@ -27,21 +27,12 @@ from mlflow_mleval.training.autolog import places_to_wrap
 
 X, Y = make_multilabel_classification(150, 8, n_classes=4, random_state=1)
 X_TRAIN, X_TEST, Y_TRAIN, Y_TEST = X[:100], X[100:], Y[:100], Y[100:]
-model_selection, metrics = (
-    sklearn.model_selection,
-    sklearn.metrics,
-)  # called through the modules, as autolog() asks
+# called through the modules, as autolog() asks
+model_selection, metrics = sklearn.model_selection, sklearn.metrics
 
 CLASSES = [
-    KNeighborsClassifier,
-    RandomForestClassifier,
-    ClassifierChain,
-    MultiOutputClassifier,
-    OneVsRestClassifier,
-    Pipeline,
-    MLPClassifier,
-    GridSearchCV,
-    DecisionTreeClassifier,
+    *(KNeighborsClassifier, RandomForestClassifier, ClassifierChain, MultiOutputClassifier),
+    *(OneVsRestClassifier, Pipeline, MLPClassifier, GridSearchCV, DecisionTreeClassifier),
     LogisticRegression,
 ]
 
@@ -54,12 +45,8 @@ def functions():
             found |= {
                 (id(owner), key): value for key, value in vars(owner).items() if key.endswith(slot)
             }
-    for module in (
-        model_selection,
-        sys.modules["sklearn.model_selection._validation"],
-        metrics,
-        metrics._classification,
-    ):
+    validation = sys.modules["sklearn.model_selection._validation"]
+    for module in (model_selection, validation, metrics, metrics._classification):
         found |= {
             (id(module), key): value
             for key, value in vars(module).items()

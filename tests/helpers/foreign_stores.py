@@ -64,16 +64,19 @@ def _autolog(**options):
     mlflow.sklearn.autolog(log_models=False, silent=True, **options)
 
 
-def _scores(split, models, run_name=None):
-    """The score of each model by its class, made in a run of its own; one that fails has none."""
+def _class(model):
+    return type(model).__name__
+
+
+def _scores(split, models, run_name=None, name_of=_class):
+    """The score of each model by its name, made in a run of its own; one that fails has none."""
     X_train, X_test, y_train, y_test = split
     scores = {}
     for model in models:
-        name = type(model).__name__
-        called = run_name.format(name) if run_name else None
+        called = run_name.format(name_of(model)) if run_name else None
         # a script that catches the error goes on, and the run has failed
         with suppress(ValueError), mlflow.start_run(run_name=called):
-            scores[name] = model.fit(X_train, y_train).score(X_test, y_test)
+            scores[name_of(model)] = model.fit(X_train, y_train).score(X_test, y_test)
     return scores
 
 
@@ -92,6 +95,10 @@ def _by_run(value_of, **settings):
         with mlflow.start_run(run_name=name):
             values[name] = value_of(setting)
     return values
+
+
+def _by_model(value_of, models):
+    return _by_run(value_of, **{_class(model): model for model in models})
 
 
 def _hand(rows, tags=()):
@@ -128,7 +135,7 @@ def scikit_learn_metrics():
         with mlflow.start_run():
             model.fit(Xa, ya)
             predicted = model.predict(Xb)
-            values[type(model).__name__] = metrics.accuracy_score(yb, predicted)
+            values[_class(model)] = metrics.accuracy_score(yb, predicted)
             metrics.zero_one_loss(yb, predicted)
     return "accuracy_score", True, values
 
@@ -139,11 +146,10 @@ def scikit_learn_grid_search():
     from sklearn.model_selection import GridSearchCV
 
     _autolog()
-    values, (_, near, tree) = {}, _models()
-    for model, grid in ((near, {"n_neighbors": [1, 5]}), (tree, {"max_depth": [1, 3]})):
-        (score,) = _scores(_split("wine"), [GridSearchCV(model, grid, cv=3)]).values()
-        values[f"GridSearchCV({type(model).__name__})"] = score
-    return "score", True, values
+    grids, (_, *models) = ({"n_neighbors": [1, 5]}, {"max_depth": [1, 3]}), _models()
+    searches = [GridSearchCV(m, grid, cv=3) for m, grid in zip(models, grids, strict=True)]
+    name_of = lambda search: f"GridSearchCV({_class(search.estimator)})"  # noqa: E731
+    return "score", True, _scores(_split("wine"), searches, name_of=name_of)
 
 
 @store("pipelines")
@@ -153,11 +159,9 @@ def scikit_learn_pipelines():
     from sklearn.preprocessing import StandardScaler
 
     _autolog()
-    values = {}
-    for model in _models():
-        (score,) = _scores(_split("wine"), [make_pipeline(StandardScaler(), model)]).values()
-        values[f"Pipeline(StandardScaler, {type(model).__name__})"] = score
-    return "score", True, values
+    pipelines = [make_pipeline(StandardScaler(), model) for model in _models()]
+    name_of = lambda steps: f"Pipeline(StandardScaler, {_class(steps[-1])})"  # noqa: E731
+    return "score", True, _scores(_split("wine"), pipelines, name_of=name_of)
 
 
 @store("splits")
@@ -233,8 +237,7 @@ def models_evaluate():
         frame = _predictions(_split("breast_cancer"), model)
         return _evaluated(data=frame, targets="label", predictions="said")
 
-    values = _by_run(value_of, **{type(model).__name__: model for model in _models()})
-    return "accuracy_score", True, values
+    return "accuracy_score", True, _by_model(value_of, _models())
 
 
 def _xgboost(depth):
@@ -352,24 +355,12 @@ def transformers():
         sizes = {"hidden_size": width, "intermediate_size": width}
         layers = {"num_hidden_layers": 1, "num_attention_heads": 1}
         config = framework.BertConfig(vocab_size=20, **sizes, **layers)
-        settings = framework.TrainingArguments(
-            output_dir="checkpoints",
-            num_train_epochs=5,
-            learning_rate=0.02,
-            eval_strategy="epoch",
-            save_strategy="no",
-            report_to="mlflow",
-            disable_tqdm=True,
-            use_cpu=True,
-            seed=SEED,
-        )
-        trainer = framework.Trainer(
-            framework.BertForSequenceClassification(config),
-            settings,
-            train_dataset=examples[:64],
-            eval_dataset=examples[64:],
-            compute_metrics=compute_metrics,
-        )
+        how = {"num_train_epochs": 5, "learning_rate": 0.02, "eval_strategy": "epoch"}
+        how |= {"save_strategy": "no", "report_to": "mlflow", "disable_tqdm": True, "use_cpu": True}
+        settings = framework.TrainingArguments(output_dir="checkpoints", seed=SEED, **how)
+        model = framework.BertForSequenceClassification(config)
+        sets = {"train_dataset": examples[:64], "eval_dataset": examples[64:]}
+        trainer = framework.Trainer(model, settings, compute_metrics=compute_metrics, **sets)
         trainer.train()
         return [log["eval_loss"] for log in trainer.state.log_history if "eval_loss" in log][-1]
 
@@ -510,7 +501,7 @@ def dataset_inputs():
             mlflow.log_metric("test_accuracy", value)
             return value
 
-        values[data] = _by_run(value_of, **{type(model).__name__: model for model in _models()})
+        values[data] = _by_model(value_of, _models())
     return "test_accuracy", True, values
 
 
@@ -528,13 +519,15 @@ def regressors():
 @store("evaluated data")
 def models_evaluate_datasets():
     """`mlflow.models.evaluate` on data sets with names."""
-    values = defaultdict(dict)
+    values = {}
     for data in ("wine", "iris"):
-        for model in _models()[:2]:
+
+        def value_of(model, data=data):
             frame = _predictions(_split(data), model)
-            held = mlflow.data.from_pandas(frame, targets="label", predictions="said", name=data)
-            with mlflow.start_run(run_name=type(model).__name__):
-                values[data][type(model).__name__] = _evaluated(data=held)
+            columns = {"targets": "label", "predictions": "said"}
+            return _evaluated(data=mlflow.data.from_pandas(frame, name=data, **columns))
+
+        values[data] = _by_model(value_of, _models()[:2])
     return "accuracy_score", True, values
 
 
@@ -565,13 +558,12 @@ def losses_by_epoch():
 def folds_in_names():
     """A metric a fold."""
     rng = np.random.default_rng(SEED)
-    values, rows = {}, []
-    for m, method in enumerate(("rf", "svm")):
-        folds = {f"fold{i}_test_auc": 0.8 - m / 10 + rng.normal() / 50 for i in range(5)}
-        rows.append(({"model": method}, folds))
-        values[method] = np.mean([*folds.values()])
-    _hand(rows)
-    return "test_auc", True, values
+    folds = {m: top + rng.normal(0, 0.02, 5) for m, top in (("rf", 0.8), ("svm", 0.7))}
+    _hand(
+        ({"model": m}, {f"fold{i}_test_auc": value for i, value in enumerate(values)})
+        for m, values in folds.items()
+    )
+    return "test_auc", True, {m: values.mean() for m, values in folds.items()}
 
 
 @store(needs="mlflow")
@@ -579,17 +571,13 @@ def own_import():
     """`mleval import` of a file with seeds."""
     import mlflow_mleval as mleval
 
-    rng, said = np.random.default_rng(SEED), []
-    lines = ["dataset,method,seed,macro_f1,hamming_loss"]
-    for d in ("x", "y", "z"):
-        for m, method in enumerate(("BR", "CC", "LP")):
-            for seed in range(3):
-                value = 0.7 - m / 20 + rng.normal() / 50
-                lines.append(f"{d},{method},{seed},{value},{(1 - value) / 3}")
-                said.append((d, method, value))
+    rng, lines = np.random.default_rng(SEED), ["dataset,method,seed,macro_f1,hamming_loss"]
+    cells = [(d, m, s) for d in "xyz" for m in enumerate(("BR", "CC", "LP")) for s in range(3)]
+    rows = [(d, m, s, 0.7 - i / 20 + rng.normal() / 50) for d, (i, m), s in cells]
+    lines += [f"{d},{m},{s},{value},{(1 - value) / 3}" for d, m, s, value in rows]
     Path("results.csv").write_text("\n".join(lines))
     mleval.import_results("results.csv", experiment_name="imported")
-    return "macro_f1", True, _means(said)
+    return "macro_f1", True, _means((d, m, value) for d, m, _, value in rows)
 
 
 if __name__ == "__main__":

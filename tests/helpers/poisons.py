@@ -2,10 +2,13 @@
 
 import io
 import sqlite3
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from mlflow.entities import Metric, RunTag
+
+from mlflow_mleval.store import schema
 
 #: What ends, hangs or fills the memory of a careless reader.
 EVIL = [
@@ -41,6 +44,44 @@ def logged(client, experiment_id, method, dataset="d", tags=(), values=(0.5, 0.5
     client.log_batch(run.info.run_id, metrics, tags=tags)
     client.set_terminated(run.info.run_id)
     return run
+
+
+def change(db, column, value, run_id):
+    """What MLflow's client does not change of a run."""
+    with sqlite3.connect(db) as held:
+        held.execute(f"UPDATE runs SET {column} = ? WHERE run_uuid = ?", (value, run_id))
+
+
+class Writer:
+    """Runs of ours in the experiment x."""
+
+    def __init__(self, client, db):
+        self.client, self.db, self.id = client, db, client.create_experiment("x")
+
+    def log(
+        self, method, tags=(), dataset="d", values=(0.5, 0.5), start=None, files=(), address=None
+    ):
+        run = logged(self.client, self.id, method, dataset, tags, values, start)
+        for path, content in dict(files).items():
+            local = Path(run.info.artifact_uri, path)
+            local.parent.mkdir(parents=True, exist_ok=True)
+            local.write_bytes(content)
+        if address is not None:
+            change(self.db, "artifact_uri", address, run.info.run_id)
+        return run.info.run_id
+
+    def good(self, n_folds, files):
+        """Three methods on two datasets, with folds, a profile, and files by the run's number."""
+        for i, (method, dataset) in enumerate((m, d) for m in ("a", "b", "c") for d in ("d", "e")):
+            f1, loss = [0.5 + 0.01 * i, 0.6, 0.7, 0.4], [0.1, 0.2, 0.3, 0.4]
+            by_fold = {"f1": f1[:n_folds], "hamming_loss": loss[:n_folds]}
+            sizes = [5] * n_folds
+            tags = {
+                schema.TAG_FOLDS: schema.encode_folds([*range(n_folds)], by_fold),
+                schema.TAG_FOLD_SIZES: schema.encode_fold_sizes(sizes, sizes),
+                schema.TAG_PROFILES["hard"]: schema.encode_profile([[4, 1, 0], [3, 1, 1]], [0, 1]),
+            }
+            self.log(method, tags, dataset, (0.5 + 0.01 * i, 0.5), files=files(i))
 
 
 def many(db, run_id, number, apart=1):

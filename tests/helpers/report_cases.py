@@ -27,18 +27,9 @@ PROVENANCE = {
     "time": "2025-01-01T00:00:00+00:00",
 }
 NASTY = [
-    "<img src=x onerror=alert(1)>",
-    "=cmd()|' /C calc'!A0",
-    r"\input{/etc/passwd}",
-    "\x1b[31mred\x1b[0m",
-    "a\nb|c",
-    "{0} %s {}",
-    "[click](https://evil.example)",
-    "\u202egnp.exe",
-    "*",
-    "[x]",
-    "💥木村" * 12,
-    "run-" + "x" * 300,
+    *("<img src=x onerror=alert(1)>", "=cmd()|' /C calc'!A0", r"\input{/etc/passwd}"),
+    *("\x1b[31mred\x1b[0m", "a\nb|c", "{0} %s {}", "[click](https://evil.example)"),
+    *("\u202egnp.exe", "*", "[x]", "💥木村" * 12, "run-" + "x" * 300),
 ]
 
 

@@ -2,6 +2,8 @@
 thresholds that meet the label cardinality, against a search through all of them.
 """
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -52,6 +54,7 @@ NO_SCORES = {"y_score": None}
         ({"y_score": sparse.csr_array(put(S, (0, 2), np.nan))}, "got nan in row 0, column 2"),
         ({"threshold": [0.5, 0.5]}, "must be one number or one for each of the 3 labels"),
         ({"threshold": np.nan}, "`threshold` must be one number"),
+        ({"threshold": "a"}, "`threshold` must be one number or one for"),
         ({"label_names": ["a", "b"]}, "must hold one name for each of the 3 labels, got 2"),
         ({"label_names": ["a", "b", "a"]}, "`label_names` must differ, got 'a' more than once"),
         ({"folds": [1]}, r"`folds` must hold one value for each of the 2 rows, got shape \(1,\)"),
@@ -135,20 +138,6 @@ def test_extremes_give_numbers(conventions):
     assert full["f1"] == full["average_precision"] == 1 and full["coverage"] == 3
     assert full["ranking_loss"] == 0
     assert both(Y[:1], S[:1])["one_error"] == 0  # N = 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "kind", "message"),
-    [
-        (([["c"], ["d"]], [["c"]]), ValueError, r"as many instances as `true_sets` \(2\), got 1"),
-        (([["x"]], [["c"]]), ValueError, "`true_sets` must hold classes of the hierarchy.*'x'"),
-        ((["cat"], [["c"]]), TypeError, "a collection of classes for each instance, got 'cat'"),
-    ],
-)
-def test_class_sets(arguments, kind, message):
-    h = mleval.Hierarchy([("r", "c"), ("r", "d"), ("r", "e")])
-    with pytest.raises(kind, match=message):
-        mleval.evaluate_hierarchical(*arguments, h)
 
 
 # ---- types and names -----------------------------------------------------------------------------
@@ -277,26 +266,37 @@ def test_a_measure_that_is_none_suggests_the_nearest_and_lists_all():
     assert "Did you mean" not in said("latency") and "macro_auroc" in said("latency")
 
 
+TREE = [("r", "c"), ("r", "d"), ("r", "e")]
+SETS, CUT, STUDY = mleval.evaluate_hierarchical, calibrate_threshold, mleval.load_study
+
+
 @pytest.mark.parametrize(
-    ("call", "text"),
+    ("call", "given", "error", "text"),
     [
-        (lambda: mleval.evaluate(Y, S, threshold="a"), "`threshold` must be one number or one for"),
-        (lambda: mleval.Hierarchy(None), "`edges` must be a directed graph or pairs"),
+        (mleval.Hierarchy, (None,), TypeError, "`edges` must be a directed graph or pairs"),
         (
-            lambda: mleval.evaluate_hierarchical(None, [["b"]], [("a", "b")]),
-            "`true_sets` must be a collection of classes for each instance, got NoneType",
+            SETS,
+            ([["c"], ["d"]], [["c"]], TREE),
+            ValueError,
+            r"instances as `true_sets` \(2\), got 1",
         ),
-        (lambda: mleval.friedman("x"), "`ranks` must be datasets x methods"),
-        (lambda: mleval.compare(pd.DataFrame()), "`study` must be a Study, .* got DataFrame"),
-        (lambda: mleval.load_study({"a": 1}), "`results` must be a file or a data frame, got dict"),
-        (lambda: mleval.load_study(pd.DataFrame()), r"no column 'dataset' .* \(it has none\)"),
-        (lambda: mleval.load_study(run_ids=[1]), "`run_ids` must hold text, got 1"),
-        (lambda: mleval.gate(None, "a"), "`candidate` must be the id of a run"),
+        (SETS, ([["x"]], [["c"]], TREE), ValueError, "`true_sets` must hold classes of the.*'x'"),
+        (SETS, (["cat"], [["c"]], TREE), TypeError, "of classes for each instance, got 'cat'"),
+        (SETS, (None, [["c"]], TREE), TypeError, "of classes for each instance, got NoneType"),
+        (CUT, ([[0, 1, 0]], [[0.1, 0.2]]), ValueError, "have the 2 labels of `y_score`, got 3"),
+        (CUT, ([[0, 1]], [[0.1, np.nan]]), ValueError, "nan in row 0, column 1"),
+        (CUT, ([[0.2, 0.6]], [[1, 0]]), ValueError, "`y_true` must hold only 0 and 1, got 0.2"),
+        (mleval.friedman, ("x",), ValueError, "`ranks` must be datasets x methods"),
+        (mleval.compare, (pd.DataFrame(),), TypeError, "`study` must be a Study, .* got DataFrame"),
+        (STUDY, ({"a": 1},), TypeError, "`results` must be a file or a data frame, got dict"),
+        (STUDY, (pd.DataFrame(),), mleval.MlevalError, r"no column 'dataset' .* \(it has none\)"),
+        (partial(STUDY, run_ids=[1]), (), TypeError, "`run_ids` must hold text, got 1"),
+        (mleval.gate, (None, "a"), TypeError, "`candidate` must be the id of a run"),
     ],
 )
-def test_an_argument_of_another_kind_is_named(call, text):
-    with pytest.raises((TypeError, ValueError, mleval.MlevalError), match=text):
-        call()
+def test_what_no_function_takes_is_named(call, given, error, text):
+    with pytest.raises(error, match=text):
+        call(*given)
 
 
 def predicted_by_search(scores, wanted):
@@ -348,19 +348,6 @@ def test_sparse_scores_count_zeros():
     for per_label in (False, True):
         found = calibrate_threshold(y, sparse.csr_array(s), per_label=per_label)
         np.testing.assert_array_equal(found, calibrate_threshold(y, s, per_label=per_label))
-
-
-@pytest.mark.parametrize(
-    ("truth", "scores", "message"),
-    [
-        ([[0, 1, 0]], [[0.1, 0.2]], "`y_true` must have the 2 labels of `y_score`, got 3"),
-        ([[0, 1]], [[0.1, np.nan]], "nan in row 0, column 1"),
-        ([[0.2, 0.6]], [[1, 0]], "`y_true` must hold only 0 and 1, got 0.2"),
-    ],
-)
-def test_bad_input_is_named(truth, scores, message):
-    with pytest.raises(ValueError, match=message):
-        calibrate_threshold(truth, scores)
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32])

@@ -204,7 +204,7 @@ def test_a_chain_that_falls_is_named_when_it_is_needed():
 
 
 FROM_MOBIUS, COUNTING = Capacity.from_mobius, Capacity.counting
-FROM_FUNCTION = Capacity.from_function
+FROM_FUNCTION, BEST = Capacity.from_function, bayes_optimal
 FALLS = [0, 0.2, 0.6, 0.5, 0.1, 0.5, 0.55, 1]
 T = [[0, 1]]
 RISING = "`means` must be a non-increasing sequence"
@@ -241,6 +241,7 @@ EVEN = partial(Capacity.weighted, [1, 1])
         (Capacity.binomial(30, 1).values, (), "must be asked for at most 16 labels, got 30"),
         (choquet_loss, ([[0, 1]], [[0, 1]], Capacity.binomial(3, 1)), "of 2 labels, .* got 3"),
         (choquet_loss, ([[0, 1]], [[0, 2]], Capacity.binomial(2, 1)), r"must lie in \[0, 1\]"),
+        (choquet_loss, (T, T, len), "must be a Capacity, got builtin_function_or_method"),
         (partial(EVEN, relevant_weight=0), (), r"`relevant_weight` must lie in \(0, inf\)"),
         (binomial_loss, (T, T, 3), r"`k` must be an integer in 1\.\.2, the number of .*, got 3\."),
         (binomial_loss, (T, T, 1.5), "`k` must be an integer .* got 1.5"),
@@ -261,6 +262,17 @@ EVEN = partial(Capacity.weighted, [1, 1])
         (profile_from_histogram, ([0, 0, 0],), "`histogram` must hold"),
         (profile_from_histogram, ([1, 1], "cubic"), "`family` must be one of 'binomial', 'poly"),
         (profile_from_histogram, ([1, 1, 1], "binomial", [2, 1]), "`parameters` must increase"),
+        (BEST, (T, [1], "cubic", 1), "`loss` must be one of 'binomial', 'polynomial', got 'cubic'"),
+        (BEST, (T, [1]), "`parameter` must be k or alpha of the binomial loss, got None"),
+        (BEST, (T, [1], "binomial", 3), r"`k` must be an integer in 1\.\.2"),
+        (BEST, (T, [1], "binomial", [1, 2]), r"`k` must be one number, got \[1, 2\]"),
+        (BEST, (T, [0.9], "binomial", 1), "must not be negative and sum to 1, got .* of 0.9"),
+        (BEST, (T, [0.5, 0.5], "binomial", 1), "must be one per label set, 1, got"),
+        (BEST, (T, [1], Capacity.binomial(2, 1), 1), "must be left out with a capacity"),
+        (BEST, (T, [1], Capacity.binomial(3, 1)), "`loss` must be a capacity of 2 labels"),
+        (BEST, (T * 2, [1.5, -0.5], "binomial", 1), "got a smallest of -0.5"),
+        (BEST, ([[0, 2]], [1], "binomial", 1), "`label_sets` must hold only 0 and 1"),
+        (BEST, (np.eye(30), np.full(30, 1 / 30), "binomial", 1), "the 1073741824 label sets that"),
     ],
 )
 def test_bad_input_is_named(call, given, message):
@@ -268,26 +280,27 @@ def test_bad_input_is_named(call, given, message):
         call(*given)
 
 
-def test_a_bare_function_is_no_capacity():
-    said = r"`capacity` must be a Capacity, got builtin_function_or_method"
-    with pytest.raises(TypeError, match=said):
-        choquet_loss([[0, 1]], [[0, 1]], len)
-
-
 PAPER = json.loads((GOLDEN / "huellermeier2022.json").read_text())
 LOSSES = {"binomial": binomial_loss, "polynomial": polynomial_loss}
 
 
-def enumerate_all(label_sets, probabilities, loss):
-    """Expected loss of each of the 2^K label sets, which are in lexicographic order."""
+def enumerated(label_sets, probabilities, loss, at):
+    """The first of the 2^K label sets, in lexicographic order, with the least expected loss."""
     candidates = np.array(list(product([0, 1], repeat=label_sets.shape[1])))
-    n = len(label_sets)
-    expected = [probabilities @ loss(label_sets, np.tile(c, (n, 1))) for c in candidates]
-    return candidates, np.array(expected)
+    expected = [
+        probabilities @ loss(label_sets, np.tile(c, (len(label_sets), 1)), at, per_instance=True)
+        for c in candidates
+    ]
+    return candidates[np.argmax(expected <= min(expected) + 1e-13)], min(expected)
 
 
-def first_best(candidates, expected):
-    return candidates[np.argmax(expected <= expected.min() + 1e-13)]
+def best_of_all(label_sets, weights, loss, *asked):
+    """What is said to be best, which is the first among all label sets."""
+    wanted, least = enumerated(label_sets, weights, loss, asked[-1])
+    best = bayes_optimal(label_sets, weights, *asked)
+    assert best.label_set.tolist() == wanted.tolist()
+    assert best.expected_loss == pytest.approx(least, abs=1e-13)
+    return best
 
 
 def distribution(name):
@@ -331,13 +344,7 @@ def test_optima_are_the_first_among_all_label_sets(n_labels, n_sets, seed, famil
     weights = weights / weights.sum()
     parameter = rng.integers(1, n_labels + 1) if family == "binomial" else rng.choice([1, 1.7, 30])
 
-    def loss(truth, pred):
-        return LOSSES[family](truth, pred, parameter, per_instance=True)
-
-    candidates, expected = enumerate_all(label_sets, weights, loss)
-    best = bayes_optimal(label_sets, weights, family, parameter)
-    assert best.expected_loss == pytest.approx(expected.min(), abs=1e-13)
-    assert best.label_set.tolist() == first_best(candidates, expected).tolist()
+    best_of_all(label_sets, weights, LOSSES[family], family, parameter)
 
 
 @given(st.integers(1, 5), st.integers(0, 10**6))
@@ -349,14 +356,7 @@ def test_optima_for_a_capacity(n_labels, seed):
         Capacity.weighted(rng.random(n_labels), lambda x: x**2, relevant_weight=4),
         Capacity.polynomial(n_labels, 2.5),
     ):
-
-        def loss(truth, pred, mu=capacity):
-            return choquet_loss(truth, pred, mu, per_instance=True)
-
-        candidates, expected = enumerate_all(label_sets, weights, loss)
-        best = bayes_optimal(label_sets, weights, capacity)
-        assert best.label_set.tolist() == first_best(candidates, expected).tolist()
-        assert best.expected_loss == pytest.approx(expected.min(), abs=1e-13)
+        best = best_of_all(label_sets, weights, choquet_loss, capacity)
     wanted = bayes_optimal(label_sets, weights, "polynomial", 2.5).expected_loss
     assert best.expected_loss == pytest.approx(wanted, abs=1e-13)
 
@@ -372,27 +372,6 @@ def test_many_labels_with_few_open_questions():
     best = bayes_optimal(label_sets, [0.3, 0.2, 0.2, 0.2, 0.1], "binomial", 200)
     assert best.label_set.tolist() == label_sets[0].tolist()
     assert best.expected_loss == pytest.approx(0.7)
-
-
-@pytest.mark.parametrize(
-    ("label_sets", "given", "message"),
-    [
-        ([[0, 1]], ([1], "cubic", 1), "`loss` must be one of 'binomial', 'polynomial', got 'cub"),
-        ([[0, 1]], ([1],), "`parameter` must be k or alpha of the binomial loss, got None"),
-        ([[0, 1]], ([1], "binomial", 3), r"`k` must be an integer in 1\.\.2"),
-        ([[0, 1]], ([1], "binomial", [1, 2]), r"`k` must be one number, got \[1, 2\]"),
-        ([[0, 1]], ([0.9], "binomial", 1), "must not be negative and sum to 1, got .* of 0.9"),
-        ([[0, 1]], ([0.5, 0.5], "binomial", 1), "must be one per label set, 1, got"),
-        ([[0, 1]], ([1], Capacity.binomial(2, 1), 1), "must be left out with a capacity"),
-        ([[0, 1]], ([1], Capacity.binomial(3, 1)), "`loss` must be a capacity of 2 labels"),
-        ([[0, 1]] * 2, ([1.5, -0.5], "binomial", 1), "got a smallest of -0.5"),
-        ([[0, 2]], ([1], "binomial", 1), "`label_sets` must hold only 0 and 1"),
-        (np.eye(30), (np.full(30, 1 / 30), "binomial", 1), "the 1073741824 label sets that 30 .*"),
-    ],
-)
-def test_bad_arguments_are_named(label_sets, given, message):
-    with pytest.raises(ValueError, match=message):
-        bayes_optimal(label_sets, *given)
 
 
 def make_data(n=60, n_labels=5, seed=0):
@@ -414,14 +393,10 @@ def test_predictions_minimise_the_loss_over_the_neighbours(family, parameters, n
     assert predictions.shape == (len(parameters), 15, 5)
     for i, x in enumerate(new):
         nearest = np.argsort(abs(X - x).sum(axis=1))[:n_neighbors]
+        even = np.full(n_neighbors, 1 / n_neighbors)
         for parameter, prediction in zip(parameters, predictions, strict=True):
-
-            def loss(truth, pred, at=parameter):
-                return LOSSES[family](truth, pred, at, per_instance=True)
-
-            even = np.full(n_neighbors, 1 / n_neighbors)
-            candidates, expected = enumerate_all(Y[nearest], even, loss)
-            assert prediction[i].tolist() == first_best(candidates, expected).tolist()
+            wanted, _ = enumerated(Y[nearest], even, LOSSES[family], parameter)
+            assert prediction[i].tolist() == wanted.tolist()
 
 
 def test_predict_is_predict_all_for_its_own_parameter_and_hamming_is_the_majority():
@@ -566,6 +541,8 @@ def test_binomial_loss_is_the_mean_over_label_subsets_of_the_largest_error(pair)
 def test_profiles_rise_from_hamming_to_subset_loss_in_any_order_of_labels(pair, family):
     truth, score = pair
     profile = loss_profile(truth, score, family)
+    means = [LOSSES[family](truth, score, at) for at in profile.parameters.tolist()]
+    np.testing.assert_allclose(profile.losses, means, atol=1e-14)
     assert np.all(np.diff(profile.losses) >= 0) and profile.losses[-1] <= profile.subset
     assert profile.losses[0] == pytest.approx(profile.hamming, abs=1e-15)
     assert profile.hamming - 1e-15 <= profile.area <= profile.subset + 1e-15
@@ -579,17 +556,6 @@ def test_profiles_rise_from_hamming_to_subset_loss_in_any_order_of_labels(pair, 
     assert (hard.kind, soft.kind) == ("hard", "soft")  # counted, and sorted
     np.testing.assert_allclose(hard.losses, soft.losses, atol=1e-15)
     assert (hard.hamming, hard.subset) == pytest.approx((soft.hamming, soft.subset), abs=1e-15)
-
-
-def test_a_profile_is_the_mean_of_the_losses_of_the_instances():
-    truth, score = random_pair(300, 12)
-    for k, loss in enumerate(loss_profile(truth, score).losses, start=1):
-        expected = binomial_loss(truth, score, k, per_instance=True).mean()
-        assert loss == pytest.approx(expected, abs=1e-14)
-    profile = loss_profile(truth, score, "polynomial", [1, 2.5, 40])
-    for alpha, loss in zip(profile.parameters, profile.losses, strict=True):
-        expected = polynomial_loss(truth, score, alpha, per_instance=True).mean()
-        assert loss == pytest.approx(expected, abs=1e-14)
 
 
 def test_more_rows_than_a_block_holds():

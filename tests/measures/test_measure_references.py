@@ -466,26 +466,13 @@ def test_lists_of_labels_with_scores_are_matrices():
 
 
 @pytest.mark.parametrize(
-    ("lists", "message"),
+    ("given", "message"),
     [
-        (([{"a"}], [{"a": 1.0}, {}]), "`y_score` must hold the 1 instances"),
-        (([{"a"}], [["a"]]), r"got \['a'\] for instance 0"),
-        (
-            ([{"a"}, "b"], [{}, {}]),
-            "`y_true` must hold a collection of labels for each instance, got 'b'",
-        ),
-        (([{"a"}], [{"a": np.nan}]), "`y_score` must hold finite scores"),
-        (([set()], [{}]), "must name the labels"),
-    ],
-)
-def test_bad_lists_are_refused(lists, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        mleval.evaluate(*lists)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+        ({"y_true": [{"a"}], "y_score": [{"a": 1.0}, {}]}, "`y_score` must hold the 1 instances"),
+        ({"y_true": [{"a"}], "y_score": [["a"]]}, r"got \['a'\] for instance 0"),
+        ({"y_true": [{"a"}, "b"], "y_score": [{}, {}]}, "a collection of labels for .*, got 'b'"),
+        ({"y_true": [{"a"}], "y_score": [{"a": np.nan}]}, "`y_score` must hold finite scores"),
+        ({"y_true": [set()], "y_score": [{}]}, "must name the labels"),
         ({"measures": "f11"}, "must name measures or sets of them, got 'f11'"),
         ({"measures": []}, "must name at least one"),
         ({"measures": "psp_at_3"}, "`train_labels` must be given for psp_at_3"),
@@ -493,6 +480,6 @@ def test_bad_lists_are_refused(lists, message):
         ({"train_labels": [[2, 0]]}, "`train_labels` must hold only 0 and 1"),
     ],
 )
-def test_bad_requests_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        mleval.evaluate([[1, 0]], [[0.5, 0.4]], **options)
+def test_bad_lists_and_requests_are_refused(given, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        mleval.evaluate(**{"y_true": [[1, 0]], "y_score": [[0.5, 0.4]]} | given)

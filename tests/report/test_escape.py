@@ -17,23 +17,9 @@ from mlflow_mleval.report import text as numerals
 from mlflow_mleval.report.figures import Svg
 
 NASTY = [
-    *(
-        *CASES,
-        "=cmd()|' /C calc'!A0",
-        "a\nb",
-        "\tx",
-        "a|b",
-        "`rm -rf`",
-        "# head",
-        "1. item",
-        "- item",
-    ),
-    *(
-        "[click](javascript:alert(1))",
-        "https://evil.example/x",
-        "www.evil.example",
-        "$\\write18{x}$",
-    ),
+    *CASES,
+    *("a\nb", "\tx", "a|b", "`rm -rf`", "# head", "1. item", "- item", "$\\write18{x}$"),
+    *("[click](javascript:alert(1))", "https://evil.example/x", "www.evil.example"),
     *("%", "\ud800", "\x00", "&amp;", "\x9b2J", "--", "\uffff", "💥" * 30, "a" * 400, ""),
 ]
 SPECIAL = "\\{}$&#%_~^<>|\"`[]*-',=+@\n\r\t\x1b ab1.:/!()"

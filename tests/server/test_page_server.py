@@ -1,9 +1,13 @@
-"""The page on a real server with MLflow's login: an administrator, two members, and nobody."""
+"""The page and the command line on a real server with MLflow's login: an administrator, members of
+unlike rights, and nobody.
+"""
 
 import base64
+import json
 import re
 import shutil
 
+import command_line
 import pandas as pd
 import pytest
 import requests
@@ -18,6 +22,7 @@ from mlflow_mleval.server.mlflow_app import HEADERS
 pytestmark = [pytest.mark.server, pytest.mark.thorough]
 pytest.importorskip("flask_wtf", reason="no login for MLflow: pip install 'mlflow[auth]'")
 ANN, BOB = ("ann", "twelve letters"), ("bob", "twelve letters more")
+EVE = ("eve", "twelve letters, too")
 HOSTILE = "<img src=x onerror=alert(1)>'\"\x1b[31m"
 TOO_FAR = base64.b64encode(b'{"offset": 99999999999999999999}').decode()
 SECRET = "undercover"  # stands in every name of what ann may not see
@@ -32,7 +37,7 @@ OF_A_SELECTION = (
 @pytest.fixture(scope="module")
 def team(empty_store, tmp_path_factory):
     """Ann may read experiment `mine` and edit `ours`; only the administrator sees `undercover`;
-    bob sees `ours` only.
+    bob sees `ours` only, and eve what nobody else asks for.
     """
     from mlflow.tracking import fluent
 
@@ -58,19 +63,21 @@ def team(empty_store, tmp_path_factory):
 
         client, ids = MlflowClient(), {}
         client.create_experiment(HOSTILE)
-        for name in ("mine", "ours", f"{SECRET} experiment"):
+        for name in ("mine", "ours", "hers", f"{SECRET} experiment"):
             import_results(
                 table.replace("RF", f"{SECRET} method") if SECRET in name else table,
                 experiment_name=name,
             )
             ids[name.partition(" ")[0]] = client.get_experiment_by_name(name).experiment_id
     with page_server(folder, f"sqlite:///{folder / 'mlflow.db'}", base="basic-auth") as server:
-        for name, password in (ANN, BOB):
+        for name, password in (ANN, BOB, EVE):
             api(server, "users/create", {"username": name, "password": password}, ADMIN)
         for who, what, right in (
             ("ann", "mine", "READ"),
             ("ann", "ours", "EDIT"),
             ("bob", "ours", "READ"),
+            ("eve", "mine", "READ"),
+            ("eve", "hers", "READ"),
         ):
             grant(server, who, ids[what], right)
         server.ids = ids
@@ -332,14 +339,9 @@ def test_runs_reports_and_commands_name_the_address_of_the_page(team, monkeypatc
 
 
 def test_a_gate_judges_runs_that_the_member_may_read_and_stores_nothing(team):
-    mine = team.ids["mine"]
+    mine, of = team.ids["mine"], runs_of(team, "mine")
     search = {"experiment_ids": [mine], "max_results": 50}
     runs = api(team, "runs/search", search, ADMIN)["runs"]
-    of = {}
-    for run in runs:
-        tags = {tag["key"]: tag["value"] for tag in run["data"]["tags"]}
-        if tags["mleval.dataset"] == "a":
-            of[tags["mleval.method"]] = run["info"]["run_id"]
     sides = {"candidate": of["kNN"], "champion": of["RF"], "margin": "0.5"}
     judged = team.ask("gate", ANN, params=sides)  # who may read only
     assert judged.ok and 'data-decision="' in judged.text and "<svg" in judged.text, judged.text
@@ -374,3 +376,74 @@ def test_a_gate_judges_runs_that_the_member_may_read_and_stores_nothing(team):
     for field, value in (("margin", "x"), ("alpha", "7"), ("over", "moons"), ("champion", "")):
         answer = team.ask("gate", ANN, params=sides | {field: value})
         assert answer.status_code == 400 and answer.json()["field"] == field
+
+
+def runs_of(team, name):
+    """Runs of an experiment on its first dataset, by method."""
+    search = {"experiment_ids": [team.ids[name]], "max_results": 50}
+    runs = api(team, "runs/search", search, ADMIN)["runs"]
+    tags = {run["info"]["run_id"]: run["data"]["tags"] for run in runs}
+    of = {run_id: {tag["key"]: tag["value"] for tag in own} for run_id, own in tags.items()}
+    return {own["mleval.method"]: i for i, own in of.items() if own["mleval.dataset"] == "a"}
+
+
+@pytest.fixture
+def as_eve(team, unset, monkeypatch):
+    """The command as eve calls it: its exit code, and all that it says."""
+    for name, value in zip(("USERNAME", "PASSWORD", "URI"), (*EVE, team.url), strict=True):
+        monkeypatch.setenv(f"MLFLOW_TRACKING_{name}", value)
+    monkeypatch.chdir(team.folder)
+
+    def called(*args):
+        done = command_line.mleval(*args, code=None)
+        return done.exit_code, done.output
+
+    return called
+
+
+def test_without_rights_there_is_no_verdict_and_nothing_is_told_of_the_runs(team, as_eve):
+    mine, (hidden, other) = runs_of(team, "mine")["RF"], [*runs_of(team, SECRET).values()][:2]
+    methods = ["gate", "-n", "mine", "kNN", "--champion", "RF", "--over", "datasets"]
+    named = f"{SECRET} experiment"
+    for args in (
+        ["gate", mine, "--champion", hidden],
+        ["gate", hidden, "--champion", mine],
+        ["gate", hidden, "--champion", other],
+        ["gate", "-n", named, f"{SECRET} method", "--champion", "kNN"],
+        [*methods, "--log"],
+        ["runs", "-n", named],
+        ["rank", "-n", named],
+        ["compare", "--run-id", hidden, "--run-id", mine],
+        ["report", "-n", "mine", "--log"],
+    ):
+        code, text = as_eve(*args)
+        typed = SECRET in " ".join(args)
+        assert code == 1 and "Traceback" not in text and EVE[1] not in text, text
+        assert typed or SECRET not in text
+    code, text = as_eve(*methods, "--ledger", "l", "--output", "json")
+    assert code in (3, 4) and json.loads(text)["ledger"], "MLflow said something, too"
+
+
+def test_what_a_role_denies_is_not_there(team, as_eve):
+    """DENY of MLflow 3.17 and later, on runs."""
+
+    def post(path, **content):
+        url = f"{team.url}/api/3.0/mlflow/roles/{path}"
+        return requests.post(url, json=content, auth=ADMIN, timeout=PATIENCE)
+
+    made = post("create", name="no runs", workspace="default")
+    if made.status_code == 404:
+        pytest.skip("this MLflow has no roles")
+    runs = {"resource_type": "run", "resource_pattern": "*", "permission": "DENY"}
+    role = made.json()["role"]["id"]
+    if not post("permissions/add", role_id=role, **runs).ok:
+        pytest.skip("roles of this MLflow deny nothing")
+    assert post("assign", role_id=role, username="eve").ok
+    hers, other = [*runs_of(team, "hers").values()][:2]
+    for args in (["rank", "-n", "hers"], ["gate", hers, "--champion", other]):
+        code, text = as_eve(*args)
+        assert code == 1 and "kNN" not in text and "Traceback" not in text, text
+    selection = f"experiment-id={team.ids['hers']}"
+    assert team.ask(f"answer?{selection}", EVE).status_code == 409
+    for path in ("experiments", "survey", "answer", "files"):
+        assert "kNN" not in team.ask(f"{path}?{selection}", EVE).text

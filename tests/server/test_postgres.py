@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import import_cases
 import mlflow
 import pandas as pd
 import pytest
@@ -21,6 +22,8 @@ from import_cases import import_at_once, one_run_a_pair, race_for_places_and_ali
 from page_reader import Reader
 from places import DOCKER, GOLDEN, STUDY
 from waiting import PATIENCE, free_port, running
+
+import mlflow_mleval
 
 psycopg2 = pytest.importorskip(
     "psycopg2", reason="no PostgreSQL driver: pip install psycopg2-binary"
@@ -393,3 +396,37 @@ def test_the_page_answers_and_stores_in_a_browser(login, chrome):
 
 def test_gates_at_once_take_places_of_their_own_and_one_moves_the_alias(login):
     race_for_places_and_alias()
+
+
+WRITERS, RESULTS = 8, 50
+
+
+def make(settings):
+    os.environ.update(settings)
+    mlflow.MlflowClient().create_experiment("e")
+
+
+def read(settings):
+    """What there is, in a process of its own: an open connection would keep the server from
+    ending.
+    """
+    os.environ.update(settings)
+    found = mlflow.search_runs(experiment_names=["e"], output_format="list", max_results=5000)
+    study = mlflow_mleval.load_study(experiment_names=["e"])
+    cells = [(r.data.tags["mleval.method"], r.data.tags["mleval.dataset"]) for r in found]
+    return cells, {r.data.tags["mleval.status"] for r in found}, study.values.shape[0]
+
+
+@pytest.mark.slow
+def test_every_result_arrives_once(database, tmp_path, monkeypatch, unset):
+    monkeypatch.chdir(tmp_path)
+    settings = {
+        "MLFLOW_TRACKING_URI": f"postgresql+psycopg2://mlflow@127.0.0.1:{database.port}/mlflow",
+        "PGPASSWORD": database.password,
+    }
+    each = [(i, RESULTS, settings) for i in range(WRITERS)]
+    with import_cases.PROCESSES.Pool(WRITERS) as pool:
+        pool.apply(make, [settings])  # MLflow's tables are made by one
+        pool.starmap(import_cases.write, each, chunksize=1)
+        cells, status, compared = pool.apply(read, [settings])
+    assert len(cells) == len({*cells}) == compared == WRITERS * RESULTS and status == {"complete"}
