@@ -171,16 +171,20 @@ class Inside:
 # Whether a member may read what an answer is made of, and whether a request to write is theirs.
 
 
-def first_hidden(inside: Inside, caller: Caller, experiment_ids: Sequence[str]) -> str | None:
+def first_hidden(
+    inside: Inside, caller: Caller, experiment_ids: Sequence[str]
+) -> tuple[str | None, bool]:
     """The first of the experiments that MLflow does not let the member see, or whose runs they may
-    not search, now; None where they may read all.
+    not search, now, None where they may read all; and whether MLflow shows them any run.
     """
     for experiment_id in experiment_ids:
         told = inside.told(caller, "experiments/get", experiment_id=experiment_id)
         if told.get("experiment", {}).get("lifecycle_stage") != "active":
-            return experiment_id
-    searched = {"experiment_ids": [*experiment_ids], "max_results": 1}
-    return None if inside.post(caller, "runs/search", searched).ok else experiment_ids[0]
+            return experiment_id, False
+    found = inside.post(
+        caller, "runs/search", {"experiment_ids": [*experiment_ids], "max_results": 1}
+    )
+    return None if found.ok else experiment_ids[0], bool(found.content().get("runs"))
 
 
 _MODELS, _RUN = "models:/", re.compile(r"[A-Za-z0-9_-]{1,64}")

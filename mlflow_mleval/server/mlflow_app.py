@@ -405,6 +405,9 @@ class Page:
         address = request.url_root.rstrip("/") + self.prefix
         where = {"address": address, "workspace": self._caller.workspace}
         given = {} if selection is None else dict(selection.given)
+        if selection is not None and not g.mleval_runs:
+            # who may see no run, as a role of MLflow can say, has no share in answers of others
+            where["member"] = self._caller.identity
         return {"what": what, "given": given, **where, **more}
 
     def _made(self, job: Made, lane: str, newer: int = 0, wait: float = 0.0) -> Made:
@@ -435,7 +438,8 @@ class Page:
         selection, field = parsed(request.args.to_dict(flat=False)), "experiment-id"
         if not selection.experiment_ids:
             raise Failure(400, "No experiment is chosen. Choose one from the list.", field=field)
-        hidden = members.first_hidden(self.inside, self._caller, selection.experiment_ids)
+        asked = self.inside, self._caller, selection.experiment_ids
+        hidden, g.mleval_runs = members.first_hidden(*asked)
         if hidden is not None:
             text = f"There is no experiment {hidden} that you may read. Choose another, or ask its "
             raise Failure(403, text + "owner.", field=field)

@@ -444,6 +444,7 @@ def test_what_a_role_denies_is_not_there(team, as_eve):
         code, text = as_eve(*args)
         assert code == 1 and "kNN" not in text and "Traceback" not in text, text
     selection = f"experiment-id={team.ids['hers']}"
+    assert "kNN" in team.ask(f"answer?{selection}", ADMIN).text  # which Eve does not share
     assert team.ask(f"answer?{selection}", EVE).status_code == 409
     for path in ("experiments", "survey", "answer", "files"):
         assert "kNN" not in team.ask(f"{path}?{selection}", EVE).text
