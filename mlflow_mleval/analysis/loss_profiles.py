@@ -766,7 +766,7 @@ class OnDataset:
         at = pd.Index(self.methods).get_indexer(shared.methods)
         row = np.full((len(self.methods) + 1, len(self.methods) + 1), -1)  # the last: of no pair
         row[self.a, self.b] = np.arange(len(self.a))
-        runs = runs_of(self.asked.profiles.runs, self.dataset, self.methods)
+        runs = runs_of(self.asked.profiles.runs, self.dataset, shared.methods)
         differ, notes = unpaired(runs, shared.methods)
         self._warn(*notes)
         lost = dict.fromkeys((UNPAIRED, FEW_SHARED), 0)

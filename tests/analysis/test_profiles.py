@@ -456,6 +456,7 @@ def test_profiles_are_compared_on_the_folds_that_both_have():
 def test_of_many_methods_the_best_are_compared_and_the_correction_is_for_all(monkeypatch):
     names = [f"{m}{i}" for i in range(4) for m in ("BR", "LP", "CC")]
     profiles = methods_of(methods=names, n_folds=5)
+    profiles.runs["split_digest"] = "s"
     found = compare_profiles(profiles)
     monkeypatch.setattr(loss_profiles, "TOP", 3)
     some = compare_profiles(profiles)
@@ -463,6 +464,7 @@ def test_of_many_methods_the_best_are_compared_and_the_correction_is_for_all(mon
     best = found.awareness["area"].nsmallest(3).index.get_level_values("method")
     assert {*at("method_a"), *at("method_b")} == {*best}
     assert any("Of 12 methods only the 3" in w for w in some.warnings)
+    assert not any("unknown" in w for w in some.warnings)  # the splits of the others are known
     assert len(some.curves) == len(found.curves)
     assert (some.ratios["pvalue"] >= found.ratios.loc[some.ratios.index, "pvalue"] - 1e-12).all()
 
