@@ -323,8 +323,8 @@ class _Row:
         return np.logaddexp.reduce(paths, axis=0)
 
     def largest(self, centre: float, sign: int) -> float:
-        """Log of the largest capital so far."""
-        return float(self.capital(centre, sign).max(initial=0.0))
+        """Log of the largest capital so far; of a measure without a bound, none."""
+        return nan if isnan(self.bound) else float(self.capital(centre, sign).max(initial=0.0))
 
     def evidence(self, tested: Any) -> float:
         """E-value against what must not be shipped: by bets where units have bounds, else of the

@@ -222,6 +222,12 @@ def test_bets_are_products_and_their_largest_capital_counts():
     assert found.evidence == pytest.approx(path[-1])
 
 
+@pytest.mark.filterwarnings("error")
+def test_on_a_measure_without_a_bound_nothing_is_bet():
+    found = judge({"tokens": [1.0, 2.0, -1.0] * 9}, bounds={}, anytime=True).table
+    assert found["verdict"][0] == "not judged" and found["reason"][0] == "it has no bound"
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("anytime", [False, True])
 def test_needed_units_have_the_power_that_they_are_named_for(anytime):
