@@ -399,11 +399,11 @@ class _Stock:
             reason = f"{len(names)} names {recur} {self.runs}"
             candidates.append(Candidate("method", "run_name", reason))
         candidates += self.unnamed([*named["name"], *self.called(DATASET)["name"]], not candidates)
-        return candidates or [Candidate("method", "run_name", _ALONE)]
+        return candidates
 
     def unnamed(self, others: Collection[str], alone: bool) -> list[Candidate]:
         """Variables but for these that hold words which recur; where there are no other candidates
-        and none of these, the one param over which a sweep went.
+        and none of these, the one param over which a sweep went, else the names of the runs.
         """
         rows, n = self.several, len(self.used)
         rows = rows[~(rows["name"].isin(others) | rows["name"].map(_REPEAT.fullmatch).notna())]
@@ -413,7 +413,9 @@ class _Stock:
             return self.named("method", wordy[:3], "holds words")
         everywhere = (rows["kind"] == "param") & (rows["runs"] == n)
         swept = rows[everywhere & ~rows["name"].map(is_seed)]
-        return self.named("method", swept, "is all that differs") if len(swept) == 1 else []
+        if len(swept) != 1:
+            return [Candidate("method", "run_name", _ALONE)]
+        return self.named("method", swept, "is all that differs")
 
     def datasets(self, are_methods: bool) -> list[Candidate]:
         """What may name the datasets; experiments may not, where they are methods."""
