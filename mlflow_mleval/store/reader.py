@@ -533,18 +533,24 @@ class Results:
         """With the measures that were asked for and that the loss profile of a run gives, where it
         lacks them.
         """
+
+        def of_profile(label: Any) -> dict[str, np.ndarray]:
+            """By measure its values by fold; none where the tag only points to them."""
+            tag = self.profiles(label)["hard"]
+            return {} if tag.omitted else hard_measures(errors_of(tag, "hard"), tag.n_labels)
+
         asked = [m for m in asked if m in FROM_PROFILE]
         lacking = self.values.reindex(columns=asked).isna().any(axis=1) & self.finished
         there = self.table.has(f"tags.{schema.TAG_PROFILE}")
         values = self.values.copy()
         for label in self.rows.index[lacking & there]:
-            found = store.of_one_run(partial(_of_profile, self.profiles(label)))
+            found = store.of_one_run(partial(of_profile, label))
             if isinstance(found, str):  # whoever compares profiles is told
                 continue
             for m in asked:
                 lacks = m not in values or np.isnan(values.at[label, m])
-                if lacks and np.isfinite(found.get(m, np.nan)):
-                    values.loc[label, m] = found[m]
+                if lacks and found and np.isfinite(mean := found[m].mean()):
+                    values.loc[label, m] = mean
         return replace(self, values=values)
 
 
@@ -575,15 +581,7 @@ def results_of_runs(
     usable = table.where(reasons == "")
     rows, broken = _rows_of_results(usable, status, conventions, named, selection)
     values, plain, keys = measured(usable)
-    means = _means_by_fold(usable)
-    if len(means.columns):
-        values = values.copy()  # in one piece: pandas warns of columns that join a hundred others
-    for m in means:
-        old = values.get(m, np.nan)
-        values[m] = means[m].where(means[m].notna(), old)
-        if m in MEASURES:
-            plain[m] = plain.get(m, False) | (means[m].notna() & ~usable.ours)
-    rows["protocol"] = _protocols(usable, rows, values)
+    values = _with_folds(usable, rows, values, plain)
     finished = rows["status"] == schema.COMPLETE
     values = values if finished.all() else values.where(finished)
     results = Results(usable, rows, values, plain, keys, broken)
@@ -771,27 +769,30 @@ def _joined_terms(columns: dict[str, np.ndarray], among: np.ndarray) -> dict[str
     return found
 
 
-def _means_by_fold(table: RunsTable) -> pd.DataFrame:
-    """The means over folds, where they are numbers, of the runs with values by fold."""
-    means = {
-        at: {m: float(np.mean(v)) for m, v in table.by_fold[run_id].values.items()}
-        for at, run_id in table.frame["run_id"].items()
-        if run_id in table.by_fold
-    }
-    frame = pd.DataFrame.from_dict(means, orient="index", dtype=float)
-    return frame.replace([np.inf, -np.inf], np.nan).reindex(table.frame.index)
-
-
-def _protocols(table: RunsTable, rows: pd.DataFrame, values: pd.DataFrame) -> pd.Series:
-    """Over how many folds each run was made, as `Results` says."""
+def _with_folds(
+    table: RunsTable, rows: pd.DataFrame, values: pd.DataFrame, plain: pd.DataFrame
+) -> pd.DataFrame:
+    """The values with the means over folds, where they are numbers, of the runs with values by
+    fold; over how many folds each run was made goes to the rows, as `Results` says.
+    """
+    folds = rows["run_id"].map(table.by_fold).dropna()
+    of_runs = [{m: float(np.mean(v)) for m, v in held.values.items()} for held in folds]
+    means = pd.DataFrame(of_runs, folds.index, dtype=float).replace([np.inf, -np.inf], np.nan)
+    means = means.reindex(table.frame.index)
+    if len(means.columns):
+        values = values.copy()  # in one piece: pandas warns of columns that join a hundred others
+    for m in means:
+        old = values.get(m, np.nan)
+        values[m] = means[m].where(means[m].notna(), old)
+        if m in MEASURES:
+            plain[m] = plain.get(m, False) | (means[m].notna() & ~table.ours)
     told = values[[m for m in values if _OF_FOLDS.search(m)]].notna().any(axis=1)
     protocols = pd.Series(np.where(told, -1, 1), rows.index)
     protocols[rows["method_by"].str.startswith("tag:mleval.")] = 0
-    for at, run_id in rows["run_id"].items():
-        if run_id in table.by_fold:
-            protocols[at] = len(table.by_fold[run_id].folds)
+    protocols[folds.index] = np.array([len(held.folds) for held in folds], int)
     sizes = rows["n_test"].map(len)
-    return protocols.where(sizes == 0, sizes)
+    rows["protocol"] = protocols.where(sizes == 0, sizes)
+    return values
 
 
 def _unmeasured(values: Collection[str]) -> str:
@@ -807,15 +808,6 @@ def _unmeasured(values: Collection[str]) -> str:
     suggested = any(map(proposed_direction, lacking))
     proposed = (", or take what their names suggest: ", PROPOSED) if suggested else ()
     return Message(text, DECLARE, *proposed)
-
-
-def _of_profile(profiles: RunProfiles) -> dict[str, float]:
-    """The measures that a loss profile gives; none where the tag only points to it."""
-    tag = profiles["hard"]
-    if tag.omitted:
-        return {}
-    measures = hard_measures(errors_of(tag, "hard"), tag.n_labels)
-    return {m: float(values.mean()) for m, values in measures.items()}
 
 
 def errors_of(tag: schema.ProfileTag, kind: str) -> np.ndarray:
@@ -869,12 +861,18 @@ def factors_of(rows: pd.DataFrame, table: RunsTable, selection: Selection) -> tu
     doubt = more = ""
     if selection.dataset_by is None and "dataset" not in name_parts(selection.name_as or ""):
         unnamed = rows["dataset_by"] == "experiment"
-        by_experiment = rows[unnamed], table.where(unnamed)
         n = rows["dataset"].nunique()
-        doubt = _more(*by_experiment, n)
+        doubt = _more(rows[unnamed], table.where(unnamed), n)
         if repeated == NOTHING and unnamed.any() and not doubt:
             doubt = Message(_UNTOLD, Argument("dataset_by", "RULE"), " or ", _ALONE, ".")
-        more = doubt or _fewer(*by_experiment, n)
+        # fewer there may be where the shapes of their data do not tell the experiments apart
+        shapes = table.frame["shape"][unnamed]
+        of_each = shapes.groupby(rows["dataset"]).agg(["nunique", "first"])
+        told = (of_each["nunique"] == 1).all() and of_each["first"].is_unique
+        more = doubt
+        if not doubt and unnamed.any() and n > 1 and not (told and (shapes != "").all()):
+            text = f"These may be {n} datasets, for nothing but the experiment tells them apart: "
+            more = Message(f"{text}say ", _ALONE, " if each is of its own data.")
     factors = [methods, _datasets(rows, table, selection, more)]
     if repeated:
         factors.append(Factor("repeat", int(repeats.max()), repeated, doubt))
@@ -923,18 +921,6 @@ def _more(rows: pd.DataFrame, table: RunsTable, n: int) -> str:
         return ""
     several = f"{these} or more, for the names of the runs differ in further parts: say "
     return Message(several, Argument("name_as", pattern), " or ", _ALONE, ".")
-
-
-def _fewer(rows: pd.DataFrame, table: RunsTable, n: int) -> str:
-    """That there may be fewer, where the shapes of their data do not tell the experiments apart."""
-    if not len(rows) or n == 1:
-        return ""
-    shapes = table.frame["shape"]
-    of_each = shapes.groupby(rows["dataset"]).agg(["nunique", "first"])
-    if (of_each["nunique"] == 1).all() and of_each["first"].is_unique and (shapes != "").all():
-        return ""
-    text = f"These may be {n} datasets, for nothing but the experiment tells them apart: say "
-    return Message(text, _ALONE, " if each is of its own data.")
 
 
 def last_part(name: str) -> str:

@@ -98,6 +98,11 @@ _SHOWN, _MOST = 6, 0.5
 _FEW = 20
 #: Why the run's name names the method where nothing else does.
 _ALONE = "nothing else tells: every run counts as a method"
+#: What stops there, where MLflow made up these names.
+_VAGUE = (
+    "Nothing names the methods: no param or tag is called like a method's, and the names of the "
+    "runs are made up, or say more than a method."
+)
 #: What stops where all that lacks is a direction.
 _CONFIRM = "Which way the metrics are better is proposed by their names alone. Confirm it."
 #: Options that say which runs are read, and not how.
@@ -574,13 +579,10 @@ def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> tuple[Su
     if not len(held.metrics):
         return held, None
     base, undeclared = _to_try(held, selection)
-    trial = _Trial(table, base, undeclared)
     others = [c.rule for c in held.candidates if c.role == "method" and not c.chosen]
-    if trial.reason and others and selection.method_by and not trial.choices:
-        reason = Message("As it was asked for: ", trial.reason)
-        trial = _Trial(table, replace(base, method_by=others[:1]), undeclared)
-        trial.notes.insert(0, reason)
-    problem = trial.reason or _vague(held)
+    trial = _Trial(table, base, undeclared, others[:1] if selection.method_by else [])
+    alone = any(c.chosen and c.reason == _ALONE for c in held.candidates)
+    problem = trial.reason or (_VAGUE if alone else "")
     settling = tuple(trial.settling())
     held = replace(
         held,
@@ -630,25 +632,16 @@ def _metrics_to_compare(held: Survey, selection: Selection) -> list[str]:
     return asked or usable
 
 
-def _vague(held: Survey) -> str:
-    """That nothing names the methods, where each run would be one, under a name that MLflow made
-    up; empty where something does.
-    """
-    if not any(c.chosen and c.reason == _ALONE for c in held.candidates):
-        return ""
-    return (
-        "Nothing names the methods: no param or tag is called like a method's, and the names of "
-        "the runs are made up, or say more than a method."
-    )
-
-
 class _Trial:
     """A selection, tried out; where nobody knows which way a metric is better, either way. What has
     to be added for a ranking, what that does in words, and why it is to no avail; `choices` are
-    ways among which somebody has to choose.
+    ways among which somebody has to choose. Where there are neither, it is tried with `others`, the
+    rules of methods that were not asked for.
     """
 
-    def __init__(self, table: RunsTable, base: Selection, undeclared: tuple[str, ...]) -> None:
+    def __init__(
+        self, table: RunsTable, base: Selection, undeclared: tuple[str, ...], others: list[str]
+    ) -> None:
         self.table, self.base = table, base
         self.variants: list[tuple[str, dict[str, Any]]] = [("a ranking of them", {})]
         if undeclared:
@@ -659,12 +652,12 @@ class _Trial:
             self.variants = [
                 (f"if {what} values of {named} are better", {way: undeclared}) for what, way in ways
             ]
-        self.added: dict[str, Any] = {}
-        self.notes: list[str] = []
-        self.choices: Sequence[tuple[str, Mapping[str, Any]]] = ()
-        self.whole: Study | None = None
-        self.study: Study | None = None
-        self.reason = self._completed(replace(base, **self.variants[0][1]))
+        self.reason = self._completed()
+        if self.reason and others and not self.choices:
+            asked = Message("As it was asked for: ", self.reason)
+            self.base = replace(base, method_by=others)
+            self.reason = self._completed()
+            self.notes.insert(0, asked)
 
     def ways(self, held: Survey) -> Iterator[Way]:
         """The rankings that there are, or those among which to choose; else those of before."""
@@ -708,8 +701,14 @@ class _Trial:
             reason = f"{why.get(data, 'of training data, as asked')}; {better} is better"
             yield Candidate("measure", measure, reason, True)
 
-    def _completed(self, selection: Selection) -> str:
+    def _completed(self) -> str:
         """Add what a ranking takes; why it is to no avail, empty where there is one."""
+        self.added: dict[str, Any] = {}
+        self.notes: list[str] = []
+        self.choices: Sequence[tuple[str, Mapping[str, Any]]] = ()
+        self.whole: Study | None = None
+        self.study: Study | None = None
+        selection = replace(self.base, **self.variants[0][1])
         for _ in range(_TRIES):
             try:
                 study = query.selected_study(replace(selection, **self.added), table=self.table)
