@@ -667,7 +667,19 @@ class _Choice:
                 texts = [f"{m} is {v}, which is no result" for m, v in held.items() if m in wanted]
                 excluded += [Excluded("cell", cells.name(cell), text) for text in texts]
         if not used:
-            text = joined(" ", [*doubts, _no_measure(len(values), unused)])
+            shown = [*grouped((e.reason, e.name) for e in unused).items()][:_SHOWN]
+            left = joined("; ", (Message(f"{some(names, 4)}: ", why) for why, names in shown))
+            why: str = Message(
+                f"there is no measure in common to {count(len(values), 'finished run')} that can "
+                "be used",
+                *((" (", left, ")") if shown else ()),
+                ". ",
+                MEASURE,
+                " with a name takes it as far as runs have it.",
+            )
+            if len(unused) == 1 and unused[0].undirected:
+                why = f"{unused[0].name} is all there is. Say which way it is better."
+            text = joined(" ", [*doubts, why])
             if ways := self.ways_on(m for m in counts if counts[m] == len(values)):
                 raise UndirectedError(text, ways)
             raise MeasureError(text)
@@ -794,17 +806,6 @@ class _Choice:
             (True, Message(f"{kind} are used only where ", MEASURE, " names them")),
         )
         return next(reason for holds, reason in reasons if holds)
-
-
-def _no_measure(finished: int, unused: Sequence[Excluded]) -> str:
-    """That no measure is left, what there is, and what may be done."""
-    if len(unused) == 1 and unused[0].undirected:
-        return f"{unused[0].name} is all there is. Say which way it is better."
-    shown = [*grouped((e.reason, e.name) for e in unused).items()][:_SHOWN]
-    left = joined("; ", (Message(f"{some(names, 4)}: ", why) for why, names in shown))
-    text = f"there is no measure in common to {count(finished, 'finished run')} that can be used"
-    why_not = Message(" (", left, ")") if shown else ""
-    return Message(text, why_not, ". ", MEASURE, " with a name takes it as far as runs have it.")
 
 
 def _ours(cells: Cells) -> pd.Series:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from mlflow_mleval.sentences import (
     Message,
     count,
     did_you_mean,
+    grouped,
     joined,
     quoted,
     some,
@@ -318,9 +320,18 @@ def settings(table: RunsTable, rules: Sequence[str]) -> tuple[list[str], np.ndar
     """
     gone = {key for kind, key in map(key_of, rules) if kind == "param"}
     names, codes = table.codes()
-    gone |= _repeats_the_name(table, names)
-    kept = [i for i, name in enumerate(names) if not (is_seed(name) or name in gone)]
-    names, codes = [names[i] for i in kept], codes[:, kept]
+    runs = table.frame["run_name"]
+    # no settings are params that hold no more than the run's name, as it is or at the end of a
+    # path: what Trainers log as run_name and output_dir
+    are_named = len(runs) > 0 and not any(map(MADE_UP.fullmatch, runs.unique()))
+    for name in names if are_named else ():
+        texts = table.frame[f"params.{name}"]
+        if str(texts.iloc[0]).rpartition("/")[2] == runs.iloc[0] and texts.nunique() > 1:
+            last = texts.astype(object).where(texts.notna(), runs).map(str)
+            if (last.str.rpartition("/")[2] == runs).all():
+                gone.add(name)
+    kept = np.array([not (is_seed(name) or name in gone) for name in names], bool)
+    names, codes = [*compress(names, kept)], codes[:, kept]
     found = table.has("metrics.best_cv_score").to_numpy()
     for i, name in enumerate(names):
         if name.startswith("best_"):  # what a search found is no setting of it
@@ -331,24 +342,6 @@ def settings(table: RunsTable, rules: Sequence[str]) -> tuple[list[str], np.ndar
             same = pd.factorize(np.array(bare, dtype=object))[0]
             codes[:, i] = np.where(codes[:, i] < 0, -1, same[codes[:, i]])
     return names, codes
-
-
-def _repeats_the_name(table: RunsTable, params: Sequence[str]) -> set[str]:
-    """The params that hold no more than the run's name, as it is or at the end of a path: what
-    Trainers log as run_name and output_dir.
-    """
-    names = table.frame["run_name"]
-    if not len(names) or any(map(MADE_UP.fullmatch, names.unique())):
-        return set()
-    found = set()
-    for param in params:
-        texts = table.frame[f"params.{param}"]
-        if str(texts.iloc[0]).rpartition("/")[2] != names.iloc[0] or texts.nunique() < 2:
-            continue
-        last = texts.astype(object).where(texts.notna(), names).map(str)
-        if (last.str.rpartition("/")[2] == names).all():
-            found.add(param)
-    return found
 
 
 def differing(names: Sequence[str], codes: np.ndarray) -> list[str]:
@@ -704,7 +697,22 @@ def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
         # beside our own metrics, somebody else's "accuracy" is another accuracy
         others[measure] = np.where(has_own, np.nan, others[measure])
         plain[measure] = ~np.isnan(others[measure])
-    keys = _joined_calls(others, ~has_own) | _joined_terms(others, ~has_own)
+    keys = _joined_calls(others, ~has_own)
+    # metrics by which libraries call one measure stand under one name, where each run has one
+    alike = grouped((joined_term(name), name) for name in others)
+    alike.pop("", None)
+    for whole, names in alike.items():
+        held = np.where(has_own, np.nan, np.array([*map(others.get, names)]))
+        there = ~np.isnan(held)
+        if len(names) < 2 or (there.sum(axis=0) > 1).any():
+            continue
+        for name in names:
+            others[name] = np.where(has_own, others[name], np.nan)
+        any_of_them = there.any(axis=0)
+        at = np.where(any_of_them, there.argmax(axis=0), -1)
+        keys[whole] = np.array([*names, ""], dtype=object)[at]
+        old = others.get(whole, np.nan)
+        others[whole] = np.where(any_of_them, np.nansum(held, axis=0), old)
     for measure, column in others.items():
         held = own.get(measure, np.nan)
         own[measure] = np.where(np.isnan(held), column, held)
@@ -743,29 +751,6 @@ def _joined_calls(columns: dict[str, np.ndarray], among: np.ndarray) -> dict[str
     for name in called:
         if np.isnan(columns[name]).all():
             del columns[name]
-    return found
-
-
-def _joined_terms(columns: dict[str, np.ndarray], among: np.ndarray) -> dict[str, np.ndarray]:
-    """Put metrics by which libraries call one measure under one name, where each run has one of
-    them; returns under which keys they stand in the runs.
-    """
-    alike: dict[str, list[str]] = {}
-    for name in columns:
-        alike.setdefault(joined_term(name), []).append(name)
-    alike.pop("", None)
-    found = {}
-    for whole, names in alike.items():
-        held = np.where(among, np.array([columns[name] for name in names]), np.nan)
-        there = ~np.isnan(held)
-        if len(names) < 2 or (there.sum(axis=0) > 1).any():
-            continue
-        for name in names:
-            columns[name] = np.where(among, np.nan, columns[name])
-        old = columns.get(whole, np.nan)
-        which = np.array([*names, ""], dtype=object)[np.where(there.any(0), there.argmax(0), -1)]
-        columns[whole] = np.where(there.any(0), np.nansum(held, axis=0), old)
-        found[whole] = which
     return found
 
 
@@ -858,38 +843,8 @@ def factors_of(rows: pd.DataFrame, table: RunsTable, selection: Selection) -> tu
     methods = Factor("method", rows["method"].nunique(), by, names=(*rows["method"].unique(),))
     repeats = rows.groupby(["dataset", "method"]).size()
     repeated = _repeated(rows, table, selection) if repeats.max() > 1 else ""
-    doubt = more = ""
-    if selection.dataset_by is None and "dataset" not in name_parts(selection.name_as or ""):
-        unnamed = rows["dataset_by"] == "experiment"
-        n = rows["dataset"].nunique()
-        doubt = _more(rows[unnamed], table.where(unnamed), n)
-        if repeated == NOTHING and unnamed.any() and not doubt:
-            doubt = Message(_UNTOLD, Argument("dataset_by", "RULE"), " or ", _ALONE, ".")
-        # fewer there may be where the shapes of their data do not tell the experiments apart
-        shapes = table.frame["shape"][unnamed]
-        of_each = shapes.groupby(rows["dataset"]).agg(["nunique", "first"])
-        told = (of_each["nunique"] == 1).all() and of_each["first"].is_unique
-        more = doubt
-        if not doubt and unnamed.any() and n > 1 and not (told and (shapes != "").all()):
-            text = f"These may be {n} datasets, for nothing but the experiment tells them apart: "
-            more = Message(f"{text}say ", _ALONE, " if each is of its own data.")
-    factors = [methods, _datasets(rows, table, selection, more)]
-    if repeated:
-        factors.append(Factor("repeat", int(repeats.max()), repeated, doubt))
-    return tuple(factors)
-
-
-def told_by(rules: pd.Series, words: Mapping[str, str] = _IN_WORDS) -> str:
-    """By what names were found, with counts where there are several ways."""
-    counts = Counter(rules)
-    return ", ".join(
-        f"{words.get(rule, rule)} ({count(n, 'run')})" if len(counts) > 1 else words.get(rule, rule)
-        for rule, n in counts.most_common()
-    )
-
-
-def _datasets(rows: pd.DataFrame, table: RunsTable, selection: Selection, doubt: str) -> Factor:
-    """How datasets are told apart; digests are splits of one, unless somebody says otherwise."""
+    doubt, more = _doubts(rows, table, selection, repeated)
+    # digests are splits of one dataset, unless somebody says otherwise
     shapes = table.frame["shape"]
     names = (*rows["dataset"].unique(),)
     n, by = len(names), table.told_by.get("dataset", told_by(rows["dataset_by"]))
@@ -904,23 +859,55 @@ def _datasets(rows: pd.DataFrame, table: RunsTable, selection: Selection, doubt:
         by = Message(
             f"{by}; {splits.sum()} digests are splits of them (", own, " if each is its own)"
         )
-    return Factor("dataset", n, by, doubt, names)
+    factors = [methods, Factor("dataset", n, by, more, names)]
+    if repeated:
+        factors.append(Factor("repeat", int(repeats.max()), repeated, doubt))
+    return tuple(factors)
 
 
-def _more(rows: pd.DataFrame, table: RunsTable, n: int) -> str:
-    """That there may be more datasets, of runs whose dataset nothing but the experiment names: a
-    param that nobody named, or a part of the runs' names, says otherwise.
+def _doubts(
+    rows: pd.DataFrame, table: RunsTable, selection: Selection, repeated: str
+) -> tuple[str, str]:
+    """That there may be more datasets, or repeats on several, of runs whose dataset nothing but the
+    experiment names: a param that nobody named, or a part of the runs' names, says otherwise; and
+    that, or that there may be fewer, where shapes do not tell the experiments apart.
     """
+    unnamed = rows["dataset_by"] == "experiment"
+    if selection.dataset_by or "dataset" in name_parts(selection.name_as or ""):
+        return "", ""
+    n, rows, table = rows["dataset"].nunique(), rows[unnamed], table.where(unnamed)
     these = "This may be one dataset" if n == 1 else f"These may be {n} datasets"
     for rule, texts in called_dataset(table):
         if (texts.groupby(rows["dataset"]).nunique() > 1).any():
             several = f"{these} or {texts.nunique()}, for {rule} differs: say "
-            return Message(several, Argument("dataset_by", rule), " or ", _ALONE, ".")
+            doubt = Message(several, Argument("dataset_by", rule), " or ", _ALONE, ".")
+            return doubt, doubt
     pattern = pattern_of(table)
-    if "dataset" not in name_parts(pattern):
-        return ""
-    several = f"{these} or more, for the names of the runs differ in further parts: say "
-    return Message(several, Argument("name_as", pattern), " or ", _ALONE, ".")
+    if "dataset" in name_parts(pattern):
+        several = f"{these} or more, for the names of the runs differ in further parts: say "
+        doubt = Message(several, Argument("name_as", pattern), " or ", _ALONE, ".")
+        return doubt, doubt
+    if not len(rows):
+        return "", ""
+    if repeated == NOTHING:
+        doubt = Message(_UNTOLD, Argument("dataset_by", "RULE"), " or ", _ALONE, ".")
+        return doubt, doubt
+    shapes = table.frame["shape"]
+    of_each = shapes.groupby(rows["dataset"]).agg(["nunique", "first"])
+    told = (of_each["nunique"] == 1).all() and of_each["first"].is_unique and (shapes != "").all()
+    if n == 1 or told:
+        return "", ""
+    text = f"These may be {n} datasets, for nothing but the experiment tells them apart: say "
+    return "", Message(text, _ALONE, " if each is of its own data.")
+
+
+def told_by(rules: pd.Series, words: Mapping[str, str] = _IN_WORDS) -> str:
+    """By what names were found, with counts where there are several ways."""
+    counts = Counter(rules)
+    return ", ".join(
+        f"{words.get(rule, rule)} ({count(n, 'run')})" if len(counts) > 1 else words.get(rule, rule)
+        for rule, n in counts.most_common()
+    )
 
 
 def last_part(name: str) -> str:
