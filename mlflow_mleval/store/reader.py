@@ -176,7 +176,16 @@ class Rule:
         if rule == "estimator":
             return estimators(table)
         if rule == "prompt":
-            return table.tag(_PROMPTS).map(_prompts)
+
+            def versions(tag: str) -> str:
+                """The versions of the prompts that a run loaded, "qa/2"."""
+                try:
+                    linked = bounded_json(tag or "[]")
+                    return ", ".join(f"{prompt['name']}/{prompt['version']}" for prompt in linked)
+                except (ValueError, TypeError, KeyError):
+                    return ""
+
+            return table.tag(_PROMPTS).map(versions)
         if rule == "shape":
             # of runs whose data have no name, where an experiment holds data of several shapes:
             # these are different datasets, "autolog (13 features)"
@@ -264,15 +273,6 @@ def estimators(table: RunsTable) -> pd.Series:
         if classes:
             names[at] = f"{names[at]}({', '.join(classes)})"
     return names
-
-
-def _prompts(tag: str) -> str:
-    """The versions of the prompts that a run loaded, "qa/2"."""
-    try:
-        linked = bounded_json(tag or "[]")
-        return ", ".join(f"{prompt['name']}/{prompt['version']}" for prompt in linked)
-    except (ValueError, TypeError, KeyError):
-        return ""
 
 
 # --------------------------------------------------------------------------------------------------
@@ -702,8 +702,8 @@ def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
     alike = grouped((joined_term(name), name) for name in others)
     alike.pop("", None)
     for whole, names in alike.items():
-        held = np.where(has_own, np.nan, np.array([*map(others.get, names)]))
-        there = ~np.isnan(held)
+        columns = np.where(has_own, np.nan, np.array([*map(others.get, names)]))
+        there = ~np.isnan(columns)
         if len(names) < 2 or (there.sum(axis=0) > 1).any():
             continue
         for name in names:
@@ -712,7 +712,7 @@ def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
         at = np.where(any_of_them, there.argmax(axis=0), -1)
         keys[whole] = np.array([*names, ""], dtype=object)[at]
         old = others.get(whole, np.nan)
-        others[whole] = np.where(any_of_them, np.nansum(held, axis=0), old)
+        others[whole] = np.where(any_of_them, np.nansum(columns, axis=0), old)
     for measure, column in others.items():
         held = own.get(measure, np.nan)
         own[measure] = np.where(np.isnan(held), column, held)
