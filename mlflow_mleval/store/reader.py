@@ -760,10 +760,13 @@ def _with_folds(
     """The values with the means over folds, where they are numbers, of the runs with values by
     fold; over how many folds each run was made goes to the rows, as `Results` says.
     """
-    folds = rows["run_id"].map(table.by_fold).dropna()
-    of_runs = [{m: float(np.mean(v)) for m, v in held.values.items()} for held in folds]
-    means = pd.DataFrame(of_runs, folds.index, dtype=float).replace([np.inf, -np.inf], np.nan)
-    means = means.reindex(table.frame.index)
+    runs = rows["run_id"].items()
+    folds = {at: table.by_fold[run_id] for at, run_id in runs if run_id in table.by_fold}
+    of_runs = {
+        at: {m: float(np.mean(v)) for m, v in held.values.items()} for at, held in folds.items()
+    }
+    means = pd.DataFrame.from_dict(of_runs, orient="index", dtype=float)
+    means = means.replace([np.inf, -np.inf], np.nan).reindex(table.frame.index)
     if len(means.columns):
         values = values.copy()  # in one piece: pandas warns of columns that join a hundred others
     for m in means:
@@ -774,7 +777,8 @@ def _with_folds(
     told = values[[m for m in values if _OF_FOLDS.search(m)]].notna().any(axis=1)
     protocols = pd.Series(np.where(told, -1, 1), rows.index)
     protocols[rows["method_by"].str.startswith("tag:mleval.")] = 0
-    protocols[folds.index] = np.array([len(held.folds) for held in folds], int)
+    for at, held in folds.items():
+        protocols[at] = len(held.folds)
     sizes = rows["n_test"].map(len)
     rows["protocol"] = protocols.where(sizes == 0, sizes)
     return values

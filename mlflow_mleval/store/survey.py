@@ -393,6 +393,7 @@ class _Stock:
             candidates = [c for c in candidates if not c.rule.endswith(":estimator_name")]
             at = int((places < METHOD.index("estimator_name")).sum())
             candidates.insert(at, Candidate("method", "estimator", reason))
+        del classes  # names of many runs, which take much memory, too, come next
         names, studies = frame["run_name"].unique(), frame["experiment_id"].nunique()
         if studies > 1 and all(map(_NUMBER.fullmatch, names)):
             reason = f"each of the {studies} is a study, whose trials are numbered"
