@@ -373,7 +373,6 @@ class _Loading:
                 *notes,
                 *cells.notes,
                 *_study_notes(cells, used, chosen),
-                *_range_notes(values),
                 *_direction_notes(values, chosen),
                 *fold_notes,
             ),
@@ -570,6 +569,7 @@ class _Choice:
         usual = (m for m in MEASURES if m not in NOT_BY_DEFAULT)
         asked = [*usual, *self.declared] if self.asked is None else expand(self.asked)
         self.wanted = list(dict.fromkeys(asked))
+        self.named = dict.fromkeys([*self.declared, *(self.asked or ())])
 
     def _way(self, metric: str) -> str | None:
         return direction_of(metric, self.proposed)
@@ -658,7 +658,7 @@ class _Choice:
         cells = cells.where(~cells.rows.index.isin([*apart]))
         values = _finished_values(cells)
         counts = _runs_with(values)
-        used = self._without_training(self._used(counts, len(values)))
+        used = self._used(counts, len(values))
         unused = self._unused(used, counts, len(values))
         excluded += unused
         wanted = {*self.wanted} - self.dropped - self._beside_the_set
@@ -667,7 +667,19 @@ class _Choice:
                 texts = [f"{m} is {v}, which is no result" for m, v in held.items() if m in wanted]
                 excluded += [Excluded("cell", cells.name(cell), text) for text in texts]
         if not used:
-            text = joined(" ", [*doubts, _no_measure(len(values), unused)])
+            shown = [*grouped((e.reason, e.name) for e in unused).items()][:_SHOWN]
+            left = joined("; ", (Message(f"{some(names, 4)}: ", why) for why, names in shown))
+            why: str = Message(
+                f"there is no measure in common to {count(len(values), 'finished run')} that can "
+                "be used",
+                *((" (", left, ")") if shown else ()),
+                ". ",
+                MEASURE,
+                " with a name takes it as far as runs have it.",
+            )
+            if len(unused) == 1 and unused[0].undirected:
+                why = f"{unused[0].name} is all there is. Say which way it is better."
+            text = joined(" ", [*doubts, why])
             if ways := self.ways_on(m for m in counts if counts[m] == len(values)):
                 raise UndirectedError(text, ways)
             raise MeasureError(text)
@@ -682,20 +694,6 @@ class _Choice:
         if not (self.open and lacking):
             return []
         return UndirectedError.ways_for(lacking, suggestions(lacking), every=False)
-
-    def _without_training(self, used: list[str]) -> list[str]:
-        """Metrics of training data by themselves, where they were asked for; else none of them."""
-        training = [m for m in used if m in self.training]
-        others = [m for m in used if m not in self.training]
-        asked = {*self.declared, *(self.asked or ())}
-        if not asked.intersection(training):
-            return others
-        if mixed := [m for m in others if m in asked]:
-            raise MeasureError(
-                f"{some(training)} {agree(training, 'is')} of training data, and {some(mixed)} "
-                "not: they do not rank side by side. Ask for one kind."
-            )
-        return training
 
     def _apart(
         self, cells: Cells, named: Collection[str], bad: Mapping[Cell, Mapping[str, float]]
@@ -722,10 +720,10 @@ class _Choice:
         return reasons
 
     def _check_named(self, counts: Mapping[str, int]) -> None:
-        """MeasureError where no finished run has a measure that was named, or nobody knows which
-        way it is better.
+        """MeasureError where no finished run has a measure that was named, nobody knows which way
+        it is better, or some are of training data and others not.
         """
-        named = dict.fromkeys([*self.declared, *(self.asked or ()), *self.exclude])
+        named = dict.fromkeys([*self.named, *self.exclude])
         if absent := [m for m in named if m not in SETS and m not in counts]:
             guess = did_you_mean(absent, counts)
             raise MeasureError(
@@ -736,16 +734,27 @@ class _Choice:
             text = f"no direction is known for {some(map(repr, unknown))}."
             ways = UndirectedError.ways_for(unknown, suggestions(unknown), every=True)
             raise UndirectedError(text, ways)
+        compared = self.named.keys() - self.dropped
+        sides = grouped((m in self.training, m) for m in self.wanted if m in compared)
+        if len(sides) > 1:
+            raise MeasureError(
+                f"{some(sides[True])} {agree(sides[True], 'is')} of training data, and "
+                f"{some(sides[False])} not: they do not rank side by side. Ask for one kind."
+            )
 
     def _used(self, counts: Mapping[str, int], finished: int) -> list[str]:
-        """Measures that all finished runs have, or some where they were asked for."""
+        """Measures that all finished runs have, or some where they were asked for; those of
+        training data by themselves, where they were asked for, else none of them.
+        """
         wanted = [m for m in self.wanted if m not in self.dropped]
         asked = self.declared if self.asked is None else wanted
         if self.asked is None:
             in_all = [m for m in wanted if counts[m] == finished and m not in self.training]
             self.set_name = default_set(in_all)
         enough = [m for m in wanted if counts[m] >= (1 if m in asked else finished)]
-        return [m for m in enough if m not in self._beside_the_set]
+        of_training = bool(self.training & self.named.keys() & {*wanted})
+        passed_over = self._beside_the_set
+        return [m for m in enough if m not in passed_over and (m in self.training) == of_training]
 
     def _unused(
         self, used: Collection[str], counts: Mapping[str, int], finished: int
@@ -768,51 +777,35 @@ class _Choice:
     def _why_not(self, measure: str, having: int, finished: int) -> str:
         """Why a measure is not used; empty where nobody would miss it."""
         lacking = f"lacking in {finished - having} of {finished} finished runs"
-        if measure in self.training and measure not in self.dropped:
-            return "of training data, which say nothing of new data"
-        if measure in self.reasons:
-            return self.reasons[measure]
-        if measure in self.choosers:
-            return Message("runs were chosen by it; ", MEASURE, " that names it compares it, too")
-        if measure in self.dropped:
-            return "excluded as asked" if having else ""
-        if measure in self._beside_the_set - NOT_BY_DEFAULT:
-            why = f"not in the set {self.set_name}, the default; "
-            return Message(why, MEASURE, " names others") if having else ""
-        if measure in self.wanted:
-            if having:
-                return lacking
-            return "in no run" if self.asked is not None else ""
-        return "" if self.asked is not None else self._why_unwanted(measure, lacking)
-
-    def _why_unwanted(self, measure: str, lacking: str) -> str:
-        """Why a measure counts for nothing that nobody asked for."""
-        if measure not in MEASURES and self._way(measure):
-            others = Message("others were declared; ", MEASURE, " names it, too")
-            return lacking if self.open else others
-        if is_bookkeeping(measure):
-            return "counts, sizes and times are no measures"
-        if measure not in MEASURES:
-            declare = Argument("minimize"), " or ", Argument("maximize")
-            way = proposed_direction(measure)
-            suggested = f", or take the one that its name suggests ({way}) by "
-            proposed = (suggested, PROPOSED) if way and self.open else ()
-            return Message(f"{NO_DIRECTION}; declare ", *declare, *proposed)
+        chosen = Message("runs were chosen by it; ", MEASURE, " that names it compares it, too")
+        beside = Message(f"not in the set {self.set_name}, the default; ", MEASURE, " names others")
+        others = Message("others were declared; ", MEASURE, " names it, too")
+        way = proposed_direction(measure)
+        suggested = f", or take the one that its name suggests ({way}) by "
+        proposed = (suggested, PROPOSED) if way and self.open else ()
+        declare = Argument("minimize"), " or ", Argument("maximize")
+        directionless = Message(f"{NO_DIRECTION}; declare ", *declare, *proposed)
         kind = "measures of how errors fall, not of how many there are,"
-        if measure in SETS["cost"]:
-            kind = "costs"
-        return Message(f"{kind} are used only where ", MEASURE, " names them")
-
-
-def _no_measure(finished: int, unused: Sequence[Excluded]) -> str:
-    """That no measure is left, what there is, and what may be done."""
-    if len(unused) == 1 and unused[0].undirected:
-        return f"{unused[0].name} is all there is. Say which way it is better."
-    shown = [*grouped((e.reason, e.name) for e in unused).items()][:_SHOWN]
-    left = joined("; ", (Message(f"{some(names, 4)}: ", why) for why, names in shown))
-    text = f"there is no measure in common to {count(finished, 'finished run')} that can be used"
-    why_not = Message(" (", left, ")") if shown else ""
-    return Message(text, why_not, ". ", MEASURE, " with a name takes it as far as runs have it.")
+        kind = "costs" if measure in SETS["cost"] else kind
+        absent = "" if self.asked is None else "in no run"
+        reasons = (
+            (
+                measure in self.training - self.dropped,
+                "of training data, which say nothing of new data",
+            ),
+            (measure in self.reasons, self.reasons.get(measure, "")),
+            (measure in self.choosers, chosen),
+            (measure in self.dropped, "excluded as asked" if having else ""),
+            (measure in self._beside_the_set - NOT_BY_DEFAULT, beside if having else ""),
+            (measure in self.wanted, lacking if having else absent),
+            # for nothing counts what nobody asked for
+            (self.asked is not None, ""),
+            (measure not in MEASURES and self._way(measure), lacking if self.open else others),
+            (is_bookkeeping(measure), "counts, sizes and times are no measures"),
+            (measure not in MEASURES, directionless),
+            (True, Message(f"{kind} are used only where ", MEASURE, " names them")),
+        )
+        return next(reason for holds, reason in reasons if holds)
 
 
 def _ours(cells: Cells) -> pd.Series:
@@ -910,7 +903,7 @@ def _on_one_scale(results: Results, chosen: Selection, choice: _Choice) -> Resul
 
 
 def _study_notes(cells: Cells, used: Sequence[str], chosen: Selection) -> Iterator[str]:
-    """Doubts about what the runs say of themselves."""
+    """Doubts about what the runs say of themselves, and about their values."""
     rows, runs = cells.rows, cells.members
     training = of_training(cells.values.columns).intersection(used)
     if training and not _ours(cells).any():
@@ -928,6 +921,18 @@ def _study_notes(cells: Cells, used: Sequence[str], chosen: Selection) -> Iterat
         yield from _digest_notes(runs, "dataset_digest", "the data were not the same in all runs")
     split = "the data were not split in the same way in all runs, so that their folds are no pairs"
     yield from _digest_notes(runs, "split_digest", split)
+    # what the definition of a measure cannot give
+    for m in (m for m in used if m in MEASURES):
+        low, high = MEASURES[m].range
+        held = cells.values[m]
+        outside = held.index[(held < low - _SLACK) | (held > high + _SLACK)]
+        if len(outside):
+            yield (
+                f"{m} goes from {low:g} to {high:g}, but not on "
+                f"{some(f'{d} for {a}' for d, a in outside)} "
+                f"({held.min():.4g} to {held.max():.4g} over all). Is it a percentage, or another "
+                "measure?"
+            )
 
 
 def _definition_notes(runs: Results, used: Sequence[str]) -> Iterator[str]:
@@ -997,20 +1002,6 @@ def _digest_notes(runs: Results, column: str, doubt: str) -> Iterator[str]:
             f"Whether the data were the same in all runs on {some(unknown)} is unknown: other "
             f"versions wrote the tag mleval.{column}, or MLflow its own digest."
         )
-
-
-def _range_notes(values: pd.DataFrame) -> Iterator[str]:
-    """Doubts about values that the definition of their measure cannot give."""
-    for m in (m for m in values if m in MEASURES):
-        low, high = MEASURES[m].range
-        outside = values.index[(values[m] < low - _SLACK) | (values[m] > high + _SLACK)]
-        if len(outside):
-            yield (
-                f"{m} goes from {low:g} to {high:g}, but not on "
-                f"{some(f'{d} for {a}' for d, a in outside)} "
-                f"({values[m].min():.4g} to {values[m].max():.4g} over all). Is it a "
-                "percentage, or another measure?"
-            )
 
 
 def _direction_notes(values: pd.DataFrame, selection: Selection) -> Iterator[str]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from mlflow_mleval.sentences import (
     Message,
     count,
     did_you_mean,
+    grouped,
     joined,
     quoted,
     some,
@@ -174,7 +176,16 @@ class Rule:
         if rule == "estimator":
             return estimators(table)
         if rule == "prompt":
-            return table.tag(_PROMPTS).map(_prompts)
+
+            def versions(tag: str) -> str:
+                """The versions of the prompts that a run loaded, "qa/2"."""
+                try:
+                    linked = bounded_json(tag or "[]")
+                    return ", ".join(f"{prompt['name']}/{prompt['version']}" for prompt in linked)
+                except (ValueError, TypeError, KeyError):
+                    return ""
+
+            return table.tag(_PROMPTS).map(versions)
         if rule == "shape":
             # of runs whose data have no name, where an experiment holds data of several shapes:
             # these are different datasets, "autolog (13 features)"
@@ -264,15 +275,6 @@ def estimators(table: RunsTable) -> pd.Series:
     return names
 
 
-def _prompts(tag: str) -> str:
-    """The versions of the prompts that a run loaded, "qa/2"."""
-    try:
-        linked = bounded_json(tag or "[]")
-        return ", ".join(f"{prompt['name']}/{prompt['version']}" for prompt in linked)
-    except (ValueError, TypeError, KeyError):
-        return ""
-
-
 # --------------------------------------------------------------------------------------------------
 # Which repeat a run is, and in which params repeats are equal.
 
@@ -318,9 +320,18 @@ def settings(table: RunsTable, rules: Sequence[str]) -> tuple[list[str], np.ndar
     """
     gone = {key for kind, key in map(key_of, rules) if kind == "param"}
     names, codes = table.codes()
-    gone |= _repeats_the_name(table, names)
-    kept = [i for i, name in enumerate(names) if not (is_seed(name) or name in gone)]
-    names, codes = [names[i] for i in kept], codes[:, kept]
+    runs = table.frame["run_name"]
+    # no settings are params that hold no more than the run's name, as it is or at the end of a
+    # path: what Trainers log as run_name and output_dir
+    are_named = len(runs) > 0 and not any(map(MADE_UP.fullmatch, runs.unique()))
+    for name in names if are_named else ():
+        texts = table.frame[f"params.{name}"]
+        if str(texts.iloc[0]).rpartition("/")[2] == runs.iloc[0] and texts.nunique() > 1:
+            last = texts.astype(object).where(texts.notna(), runs).map(str)
+            if (last.str.rpartition("/")[2] == runs).all():
+                gone.add(name)
+    kept = np.array([not (is_seed(name) or name in gone) for name in names], bool)
+    names, codes = [*compress(names, kept)], codes[:, kept]
     found = table.has("metrics.best_cv_score").to_numpy()
     for i, name in enumerate(names):
         if name.startswith("best_"):  # what a search found is no setting of it
@@ -331,24 +342,6 @@ def settings(table: RunsTable, rules: Sequence[str]) -> tuple[list[str], np.ndar
             same = pd.factorize(np.array(bare, dtype=object))[0]
             codes[:, i] = np.where(codes[:, i] < 0, -1, same[codes[:, i]])
     return names, codes
-
-
-def _repeats_the_name(table: RunsTable, params: Sequence[str]) -> set[str]:
-    """The params that hold no more than the run's name, as it is or at the end of a path: what
-    Trainers log as run_name and output_dir.
-    """
-    names = table.frame["run_name"]
-    if not len(names) or any(map(MADE_UP.fullmatch, names.unique())):
-        return set()
-    found = set()
-    for param in params:
-        texts = table.frame[f"params.{param}"]
-        if str(texts.iloc[0]).rpartition("/")[2] != names.iloc[0] or texts.nunique() < 2:
-            continue
-        last = texts.astype(object).where(texts.notna(), names).map(str)
-        if (last.str.rpartition("/")[2] == names).all():
-            found.add(param)
-    return found
 
 
 def differing(names: Sequence[str], codes: np.ndarray) -> list[str]:
@@ -533,18 +526,24 @@ class Results:
         """With the measures that were asked for and that the loss profile of a run gives, where it
         lacks them.
         """
+
+        def of_profile(label: Any) -> dict[str, np.ndarray]:
+            """By measure its values by fold; none where the tag only points to them."""
+            tag = self.profiles(label)["hard"]
+            return {} if tag.omitted else hard_measures(errors_of(tag, "hard"), tag.n_labels)
+
         asked = [m for m in asked if m in FROM_PROFILE]
         lacking = self.values.reindex(columns=asked).isna().any(axis=1) & self.finished
         there = self.table.has(f"tags.{schema.TAG_PROFILE}")
         values = self.values.copy()
         for label in self.rows.index[lacking & there]:
-            found = store.of_one_run(partial(_of_profile, self.profiles(label)))
+            found = store.of_one_run(partial(of_profile, label))
             if isinstance(found, str):  # whoever compares profiles is told
                 continue
             for m in asked:
                 lacks = m not in values or np.isnan(values.at[label, m])
-                if lacks and np.isfinite(found.get(m, np.nan)):
-                    values.loc[label, m] = found[m]
+                if lacks and found and np.isfinite(mean := found[m].mean()):
+                    values.loc[label, m] = mean
         return replace(self, values=values)
 
 
@@ -575,15 +574,7 @@ def results_of_runs(
     usable = table.where(reasons == "")
     rows, broken = _rows_of_results(usable, status, conventions, named, selection)
     values, plain, keys = measured(usable)
-    means = _means_by_fold(usable)
-    if len(means.columns):
-        values = values.copy()  # in one piece: pandas warns of columns that join a hundred others
-    for m in means:
-        old = values.get(m, np.nan)
-        values[m] = means[m].where(means[m].notna(), old)
-        if m in MEASURES:
-            plain[m] = plain.get(m, False) | (means[m].notna() & ~usable.ours)
-    rows["protocol"] = _protocols(usable, rows, values)
+    values = _with_folds(usable, rows, values, plain)
     finished = rows["status"] == schema.COMPLETE
     values = values if finished.all() else values.where(finished)
     results = Results(usable, rows, values, plain, keys, broken)
@@ -706,7 +697,22 @@ def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
         # beside our own metrics, somebody else's "accuracy" is another accuracy
         others[measure] = np.where(has_own, np.nan, others[measure])
         plain[measure] = ~np.isnan(others[measure])
-    keys = _joined_calls(others, ~has_own) | _joined_terms(others, ~has_own)
+    keys = _joined_calls(others, ~has_own)
+    # metrics by which libraries call one measure stand under one name, where each run has one
+    alike = grouped((joined_term(name), name) for name in others)
+    alike.pop("", None)
+    for whole, names in alike.items():
+        columns = np.where(has_own, np.nan, np.array([*map(others.get, names)]))
+        there = ~np.isnan(columns)
+        if len(names) < 2 or (there.sum(axis=0) > 1).any():
+            continue
+        for name in names:
+            others[name] = np.where(has_own, others[name], np.nan)
+        any_of_them = there.any(axis=0)
+        at = np.where(any_of_them, there.argmax(axis=0), -1)
+        keys[whole] = np.array([*names, ""], dtype=object)[at]
+        old = others.get(whole, np.nan)
+        others[whole] = np.where(any_of_them, np.nansum(columns, axis=0), old)
     for measure, column in others.items():
         held = own.get(measure, np.nan)
         own[measure] = np.where(np.isnan(held), column, held)
@@ -748,50 +754,34 @@ def _joined_calls(columns: dict[str, np.ndarray], among: np.ndarray) -> dict[str
     return found
 
 
-def _joined_terms(columns: dict[str, np.ndarray], among: np.ndarray) -> dict[str, np.ndarray]:
-    """Put metrics by which libraries call one measure under one name, where each run has one of
-    them; returns under which keys they stand in the runs.
+def _with_folds(
+    table: RunsTable, rows: pd.DataFrame, values: pd.DataFrame, plain: pd.DataFrame
+) -> pd.DataFrame:
+    """The values with the means over folds, where they are numbers, of the runs with values by
+    fold; over how many folds each run was made goes to the rows, as `Results` says.
     """
-    alike: dict[str, list[str]] = {}
-    for name in columns:
-        alike.setdefault(joined_term(name), []).append(name)
-    alike.pop("", None)
-    found = {}
-    for whole, names in alike.items():
-        held = np.where(among, np.array([columns[name] for name in names]), np.nan)
-        there = ~np.isnan(held)
-        if len(names) < 2 or (there.sum(axis=0) > 1).any():
-            continue
-        for name in names:
-            columns[name] = np.where(among, np.nan, columns[name])
-        old = columns.get(whole, np.nan)
-        which = np.array([*names, ""], dtype=object)[np.where(there.any(0), there.argmax(0), -1)]
-        columns[whole] = np.where(there.any(0), np.nansum(held, axis=0), old)
-        found[whole] = which
-    return found
-
-
-def _means_by_fold(table: RunsTable) -> pd.DataFrame:
-    """The means over folds, where they are numbers, of the runs with values by fold."""
-    means = {
-        at: {m: float(np.mean(v)) for m, v in table.by_fold[run_id].values.items()}
-        for at, run_id in table.frame["run_id"].items()
-        if run_id in table.by_fold
+    runs = rows["run_id"].items()
+    folds = {at: table.by_fold[run_id] for at, run_id in runs if run_id in table.by_fold}
+    of_runs = {
+        at: {m: float(np.mean(v)) for m, v in held.values.items()} for at, held in folds.items()
     }
-    frame = pd.DataFrame.from_dict(means, orient="index", dtype=float)
-    return frame.replace([np.inf, -np.inf], np.nan).reindex(table.frame.index)
-
-
-def _protocols(table: RunsTable, rows: pd.DataFrame, values: pd.DataFrame) -> pd.Series:
-    """Over how many folds each run was made, as `Results` says."""
+    means = pd.DataFrame.from_dict(of_runs, orient="index", dtype=float)
+    means = means.replace([np.inf, -np.inf], np.nan).reindex(table.frame.index)
+    if len(means.columns):
+        values = values.copy()  # in one piece: pandas warns of columns that join a hundred others
+    for m in means:
+        old = values.get(m, np.nan)
+        values[m] = means[m].where(means[m].notna(), old)
+        if m in MEASURES:
+            plain[m] = plain.get(m, False) | (means[m].notna() & ~table.ours)
     told = values[[m for m in values if _OF_FOLDS.search(m)]].notna().any(axis=1)
     protocols = pd.Series(np.where(told, -1, 1), rows.index)
     protocols[rows["method_by"].str.startswith("tag:mleval.")] = 0
-    for at, run_id in rows["run_id"].items():
-        if run_id in table.by_fold:
-            protocols[at] = len(table.by_fold[run_id].folds)
+    for at, held in folds.items():
+        protocols[at] = len(held.folds)
     sizes = rows["n_test"].map(len)
-    return protocols.where(sizes == 0, sizes)
+    rows["protocol"] = protocols.where(sizes == 0, sizes)
+    return values
 
 
 def _unmeasured(values: Collection[str]) -> str:
@@ -807,15 +797,6 @@ def _unmeasured(values: Collection[str]) -> str:
     suggested = any(map(proposed_direction, lacking))
     proposed = (", or take what their names suggest: ", PROPOSED) if suggested else ()
     return Message(text, DECLARE, *proposed)
-
-
-def _of_profile(profiles: RunProfiles) -> dict[str, float]:
-    """The measures that a loss profile gives; none where the tag only points to it."""
-    tag = profiles["hard"]
-    if tag.omitted:
-        return {}
-    measures = hard_measures(errors_of(tag, "hard"), tag.n_labels)
-    return {m: float(values.mean()) for m, values in measures.items()}
 
 
 def errors_of(tag: schema.ProfileTag, kind: str) -> np.ndarray:
@@ -866,32 +847,8 @@ def factors_of(rows: pd.DataFrame, table: RunsTable, selection: Selection) -> tu
     methods = Factor("method", rows["method"].nunique(), by, names=(*rows["method"].unique(),))
     repeats = rows.groupby(["dataset", "method"]).size()
     repeated = _repeated(rows, table, selection) if repeats.max() > 1 else ""
-    doubt = more = ""
-    if selection.dataset_by is None and "dataset" not in name_parts(selection.name_as or ""):
-        unnamed = rows["dataset_by"] == "experiment"
-        by_experiment = rows[unnamed], table.where(unnamed)
-        n = rows["dataset"].nunique()
-        doubt = _more(*by_experiment, n)
-        if repeated == NOTHING and unnamed.any() and not doubt:
-            doubt = Message(_UNTOLD, Argument("dataset_by", "RULE"), " or ", _ALONE, ".")
-        more = doubt or _fewer(*by_experiment, n)
-    factors = [methods, _datasets(rows, table, selection, more)]
-    if repeated:
-        factors.append(Factor("repeat", int(repeats.max()), repeated, doubt))
-    return tuple(factors)
-
-
-def told_by(rules: pd.Series, words: Mapping[str, str] = _IN_WORDS) -> str:
-    """By what names were found, with counts where there are several ways."""
-    counts = Counter(rules)
-    return ", ".join(
-        f"{words.get(rule, rule)} ({count(n, 'run')})" if len(counts) > 1 else words.get(rule, rule)
-        for rule, n in counts.most_common()
-    )
-
-
-def _datasets(rows: pd.DataFrame, table: RunsTable, selection: Selection, doubt: str) -> Factor:
-    """How datasets are told apart; digests are splits of one, unless somebody says otherwise."""
+    doubt, more = _doubts(rows, table, selection, repeated)
+    # digests are splits of one dataset, unless somebody says otherwise
     shapes = table.frame["shape"]
     names = (*rows["dataset"].unique(),)
     n, by = len(names), table.told_by.get("dataset", told_by(rows["dataset_by"]))
@@ -906,35 +863,55 @@ def _datasets(rows: pd.DataFrame, table: RunsTable, selection: Selection, doubt:
         by = Message(
             f"{by}; {splits.sum()} digests are splits of them (", own, " if each is its own)"
         )
-    return Factor("dataset", n, by, doubt, names)
+    factors = [methods, Factor("dataset", n, by, more, names)]
+    if repeated:
+        factors.append(Factor("repeat", int(repeats.max()), repeated, doubt))
+    return tuple(factors)
 
 
-def _more(rows: pd.DataFrame, table: RunsTable, n: int) -> str:
-    """That there may be more datasets, of runs whose dataset nothing but the experiment names: a
-    param that nobody named, or a part of the runs' names, says otherwise.
+def _doubts(
+    rows: pd.DataFrame, table: RunsTable, selection: Selection, repeated: str
+) -> tuple[str, str]:
+    """That there may be more datasets, or repeats on several, of runs whose dataset nothing but the
+    experiment names: a param that nobody named, or a part of the runs' names, says otherwise; and
+    that, or that there may be fewer, where shapes do not tell the experiments apart.
     """
+    unnamed = rows["dataset_by"] == "experiment"
+    if selection.dataset_by or "dataset" in name_parts(selection.name_as or ""):
+        return "", ""
+    n, rows, table = rows["dataset"].nunique(), rows[unnamed], table.where(unnamed)
     these = "This may be one dataset" if n == 1 else f"These may be {n} datasets"
     for rule, texts in called_dataset(table):
         if (texts.groupby(rows["dataset"]).nunique() > 1).any():
             several = f"{these} or {texts.nunique()}, for {rule} differs: say "
-            return Message(several, Argument("dataset_by", rule), " or ", _ALONE, ".")
+            doubt = Message(several, Argument("dataset_by", rule), " or ", _ALONE, ".")
+            return doubt, doubt
     pattern = pattern_of(table)
-    if "dataset" not in name_parts(pattern):
-        return ""
-    several = f"{these} or more, for the names of the runs differ in further parts: say "
-    return Message(several, Argument("name_as", pattern), " or ", _ALONE, ".")
-
-
-def _fewer(rows: pd.DataFrame, table: RunsTable, n: int) -> str:
-    """That there may be fewer, where the shapes of their data do not tell the experiments apart."""
-    if not len(rows) or n == 1:
-        return ""
+    if "dataset" in name_parts(pattern):
+        several = f"{these} or more, for the names of the runs differ in further parts: say "
+        doubt = Message(several, Argument("name_as", pattern), " or ", _ALONE, ".")
+        return doubt, doubt
+    if not len(rows):
+        return "", ""
+    if repeated == NOTHING:
+        doubt = Message(_UNTOLD, Argument("dataset_by", "RULE"), " or ", _ALONE, ".")
+        return doubt, doubt
     shapes = table.frame["shape"]
     of_each = shapes.groupby(rows["dataset"]).agg(["nunique", "first"])
-    if (of_each["nunique"] == 1).all() and of_each["first"].is_unique and (shapes != "").all():
-        return ""
+    told = (of_each["nunique"] == 1).all() and of_each["first"].is_unique and (shapes != "").all()
+    if n == 1 or told:
+        return "", ""
     text = f"These may be {n} datasets, for nothing but the experiment tells them apart: say "
-    return Message(text, _ALONE, " if each is of its own data.")
+    return "", Message(text, _ALONE, " if each is of its own data.")
+
+
+def told_by(rules: pd.Series, words: Mapping[str, str] = _IN_WORDS) -> str:
+    """By what names were found, with counts where there are several ways."""
+    counts = Counter(rules)
+    return ", ".join(
+        f"{words.get(rule, rule)} ({count(n, 'run')})" if len(counts) > 1 else words.get(rule, rule)
+        for rule, n in counts.most_common()
+    )
 
 
 def last_part(name: str) -> str:

@@ -653,28 +653,25 @@ def best_trials(client: MlflowClient | None, table: RunsTable, selection: Select
         if not np.isnan(sizes[at]).all():
             chosen[parent] = at[int(np.nanargmax(sizes[at]))]
     trials = found.children.at(found.children.frame.index[[*chosen.values()]])
-    searches = table.where(table.frame["run_id"].isin(chosen))
-    by_id = {row.run_id: row for row in searches.rows()}
+    positions = pd.Index(table.frame["run_id"]).get_indexer([*chosen])
+    searches = table.at(table.frame.index[positions])
     rows, among, own = [], {}, {}
-    for parent, trial in zip(chosen, trials.rows(), strict=True):
-        search = by_id[parent]
-        rows.append(_named_as(search, trial))
-        among[trial.run_id] = int((~np.isnan(sizes[found.families[parent]])).sum())
+    ours = (schema.TAG_METHOD, schema.TAG_DATASET)
+    for search, trial in zip(searches.rows(), trials.rows(), strict=True):
+        tags = {**trial.tags}
+        del tags[schema.MLFLOW_PARENT]
+        named = (key for key in search.tags if key in ours or not key.startswith("mleval."))
+        tags |= {key: search.tags[key] for key in named}
+        about = trial if trial.data or trial.digest else search
+        data = {name: getattr(about, name) for name in ("data", "digest", "n_rows", "shape")}
+        params = {**trial.params, **search.params}
+        like = replace(trial, run_name=search.run_name, tags=tags, params=params, model="", **data)
+        rows.append(like)
+        among[trial.run_id] = int((~np.isnan(sizes[found.families[search.run_id]])).sum())
         own[trial.run_id] = {*trial.params} - {*search.params}
     gone = table.frame["run_id"].isin(chosen) | table.parent.isin(chosen)
     whole = RunsTable.of([*table.where(~gone).rows(), *rows], table.experiments)
     return BestTrials(replace(whole, by_fold=table.by_fold, doubts=table.doubts), among, own)
-
-
-def _named_as(search: RunRow, trial: RunRow) -> RunRow:
-    """The trial with the name, tags and params of its search, and its own where that has none."""
-    ours = (schema.TAG_METHOD, schema.TAG_DATASET)
-    tags = {key: text for key, text in trial.tags.items() if key != schema.MLFLOW_PARENT}
-    tags |= {k: v for k, v in search.tags.items() if not k.startswith("mleval.") or k in ours}
-    about = trial if trial.data or trial.digest else search
-    data = {name: getattr(about, name) for name in ("data", "digest", "n_rows", "shape")}
-    params = {**trial.params, **search.params}
-    return replace(trial, run_name=search.run_name, tags=tags, params=params, model="", **data)
 
 
 def held_out_first(results: Results, named: Collection[str], excluded: list[Excluded]) -> Results:
@@ -816,31 +813,45 @@ def study_folds(
     used: Sequence[str],
     excluded: list[Excluded],
 ) -> tuple[pd.DataFrame | None, list[str]]:
-    """Values by fold of the runs that carry them, and notes on them; what is broken is listed."""
+    """Values by fold of the runs that carry them, means over repeats, and notes on them; what is
+    broken is listed.
+    """
     tagged, notes = _folds_of_runs(client, cells.members, used, excluded)
     rows = cells.members.rows.loc[[*tagged]]
-    by_cell: dict[Cell, schema.FoldValues] = {}
-    for (dataset, method), runs in rows.groupby(["dataset", "method"], sort=False):
-        mean = _mean_folds([tagged[label] for label in runs.index], runs["split_digest"])
-        if isinstance(mean, str):
-            excluded.append(Excluded("folds", result_name(dataset, method), mean))
-        else:
-            by_cell[dataset, method] = mean
-    folds = pd.Series({cell: tuple(sorted(values.folds)) for cell, values in by_cell.items()})
-    several = folds.groupby(level=0).nunique() > 1 if len(folds) else folds
+    folds: dict[Cell, tuple[int, ...]] = {}
+    held: list[tuple[Cell, schema.FoldValues]] = []
+    there: set[str] = set()
+    for cell, runs in rows.groupby(["dataset", "method"], sort=False):
+        kinds = {tuple(sorted(tagged[label].folds)) for label in runs.index}
+        if len(kinds) > 1 or schema.differ(runs["split_digest"]):
+            differ = (
+                "have different folds" if len(kinds) > 1 else "split the data in different ways"
+            )
+            why = Message(f"its repeats {differ}; ", FILTER, " chooses one of them")
+            excluded.append(Excluded("folds", result_name(*cell), why))
+            continue
+        folds[cell] = kinds.pop()
+        for label in runs.index:
+            held.append((cell, tagged[label]))
+            there |= tagged[label].values.keys()
+    several = pd.Series(folds).groupby(level=0).nunique() > 1
     if several.any():
         notes.append(f"Not all runs have the same folds on {some(several.index[several])}.")
-    columns: dict[str, list[float]]
-    columns = {m: [] for m in used if any(m in values.values for values in by_cell.values())}
+    columns: dict[str, list[float]] = {m: [] for m in used if m in there}
     if not columns:
         return None, notes
-    for values in by_cell.values():
+    keys: list[tuple[str, str, int]] = []
+    for cell, values in held:
+        keys += [(*cell, fold) for fold in values.folds]
         nothing = [np.nan] * len(values.folds)
         for m, column in columns.items():
             column += values.values.get(m, nothing)
-    keys = [(*cell, fold) for cell, values in by_cell.items() for fold in values.folds]
     index = pd.MultiIndex.from_tuples(keys, names=["dataset", "method", "fold"])
-    return pd.DataFrame(columns, index, dtype=float), notes
+    frame = pd.DataFrame(columns, index, dtype=float)
+    if len(held) > len(folds):
+        by_fold = frame.groupby(level=[0, 1, 2], sort=False)
+        frame = by_fold.mean().where(by_fold.count().eq(by_fold.size(), axis=0))
+    return frame, notes
 
 
 def _folds_of_runs(
@@ -915,25 +926,6 @@ def _elsewhere(
         return artifacts.artifact(client, run_id, where, fold_table)
 
     return artifacts.at_once(read, places)
-
-
-def _mean_folds(
-    repeats: Sequence[schema.FoldValues], split_digests: Iterable[str]
-) -> schema.FoldValues | str:
-    """Values by fold as means over repeats, or why there are none."""
-    first = repeats[0]
-    if len(repeats) == 1:
-        return first
-    folds, chooses = sorted(first.folds), (FILTER, " chooses one of them")
-    if any(sorted(values.folds) != folds for values in repeats):
-        return Message("its repeats have different folds; ", *chooses)
-    if schema.differ(split_digests):
-        return Message("its repeats split the data in different ways; ", *chooses)
-    tables = [pd.DataFrame(values.values, index=values.folds) for values in repeats]
-    measures = dict.fromkeys(m for table in tables for m in table)
-    whole = [table.reindex(folds, columns=list(measures)) for table in tables]
-    means = np.mean([table.to_numpy(float) for table in whole], axis=0)
-    return schema.FoldValues(folds, dict(zip(measures, means.T.tolist(), strict=True)))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -609,6 +609,24 @@ class TableResult:
     folds: schema.FoldValues
     warnings: tuple[str, ...]
 
+    @classmethod
+    def of(cls, name: str, by_fold: Mapping[str, Mapping[int | None, float]]) -> TableResult:
+        """Of values by measure and fold, which is None where there are no folds."""
+        folds = sorted({fold for held in by_fold.values() for fold in held if fold is not None})
+        means, values, warnings = {}, {}, []
+        for m, held in by_fold.items():
+            column = [held.get(fold, np.nan) for fold in folds]
+            gaps = [fold for fold, value in zip(folds, column, strict=True) if np.isnan(value)]
+            means[m] = held[None] if held.keys() == {None} else sum(column) / len(folds)
+            if len(gaps) < len(folds):
+                values[m] = column
+            if 0 < len(gaps) < len(folds):
+                which, where = some([f"{m} of {name}"]), f"fold {some(gaps)} of {len(folds)}"
+                warnings.append(f"{which} has no value in {where}: its mean counts as not finished")
+        means = {m: float(v) for m, v in means.items() if not np.isnan(v)}
+        of_folds = schema.FoldValues(folds if values else [], values)
+        return cls(name, means, of_folds, tuple(warnings))
+
 
 def result_name(dataset: str, method: str, seed: str = "") -> str:
     """What lists call it."""
@@ -619,38 +637,11 @@ def grouped_results(table: pd.DataFrame) -> dict[tuple[str, str, str], TableResu
     """By dataset, method and seed (empty where there are no repeats), what a tidy table of
     `read_results` holds, in its order.
     """
-    single: dict[tuple[str, str, str], dict[str, float]] = {}
-    folded: dict[tuple[str, str, str], dict[str, dict[int, float]]] = {}
+    results: dict[tuple[str, str, str], dict[str, dict[int | None, float]]] = {}
     held = {name: table[name].tolist() for name in table}  # columns are slow to go through
     seeds, folds = held.get("seed", repeat("")), held.get("fold", repeat(None))
     keys = zip(held["dataset"], held["method"], seeds)  # noqa: B905  # `repeat` has no end
     for key, fold, measure, value in zip(keys, folds, held["measure"], held["value"]):  # noqa: B905
-        means = single.setdefault(key, {})
-        if fold is None or fold is pd.NA:
-            means[measure] = value
-        else:
-            folded.setdefault(key, {}).setdefault(measure, {})[int(fold)] = value
-    return {
-        key: _table_result(result_name(*key), means, folded.get(key, {}))
-        for key, means in single.items()
-    }
-
-
-def _table_result(
-    name: str, means: dict[str, float], by_fold: dict[str, dict[int, float]]
-) -> TableResult:
-    """Of values by measure, without folds and with them."""
-    folds = sorted({fold for held in by_fold.values() for fold in held})
-    values, warnings = {}, []
-    for m, held in by_fold.items():
-        column = [held.get(fold, np.nan) for fold in folds]
-        gaps = [fold for fold, value in zip(folds, column, strict=True) if np.isnan(value)]
-        means[m] = sum(column) / len(folds)
-        if len(gaps) < len(folds):
-            values[m] = column
-        if 0 < len(gaps) < len(folds):
-            which, where = some([f"{m} of {name}"]), f"fold {some(gaps)} of {len(folds)}"
-            warnings.append(f"{which} has no value in {where}: its mean counts as not finished")
-    means = {m: float(v) for m, v in means.items() if not np.isnan(v)}
-    of_folds = schema.FoldValues(folds if values else [], values)
-    return TableResult(name, means, of_folds, tuple(warnings))
+        at = None if fold is None or fold is pd.NA else int(fold)
+        results.setdefault(key, {}).setdefault(measure, {})[at] = value
+    return {key: TableResult.of(result_name(*key), by_fold) for key, by_fold in results.items()}

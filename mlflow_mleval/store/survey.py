@@ -51,7 +51,6 @@ from mlflow_mleval.store.repeats import (
     BEST_TRIAL,
     FoldRule,
     Found,
-    Searches,
     are_finished,
     everywhere,
     in_experiments,
@@ -99,6 +98,11 @@ _SHOWN, _MOST = 6, 0.5
 _FEW = 20
 #: Why the run's name names the method where nothing else does.
 _ALONE = "nothing else tells: every run counts as a method"
+#: What stops there, where MLflow made up these names.
+_VAGUE = (
+    "Nothing names the methods: no param or tag is called like a method's, and the names of the "
+    "runs are made up, or say more than a method."
+)
 #: What stops where all that lacks is a direction.
 _CONFIRM = "Which way the metrics are better is proposed by their names alone. Confirm it."
 #: Options that say which runs are read, and not how.
@@ -220,20 +224,10 @@ def taken_for_units(selection: Selection) -> tuple[Selection, str]:
 def survey(table: RunsTable, selection: Selection) -> Survey:
     """What these runs hold, and what may name their methods, datasets, repeats and folds."""
     found = Found.among(table)
-    used, values = found.used, found.values
-    rule = selection.folds_by or _fold_pattern(values)
-    variables = _variables_table(used)
-    methods = _first_of("method", selection.method_by, _method_rules(variables, used))
+    stock = _Stock(found, selection)
+    methods = _first_of("method", selection.method_by, stock.methods())
     by_experiment = any(c.chosen and c.rule == "experiment" for c in methods)
-    datasets = _dataset_rules(variables, used, by_experiment)
-    candidates = [
-        *methods,
-        *_first_of("dataset", filter(None, [selection.dataset_by]), datasets),
-        *_repeat_rules(variables, selection),
-        *_fold_rules(rule, found.searches, used, selection),
-        *_steps(used, selection),
-    ]
-    chosen = tuple(c.rule for c in candidates if c.role == "method" and c.chosen)[:1]
+    datasets = stock.datasets(by_experiment)
     # metrics that all trials of searches have whose parents have none
     empty = {*found.tops.frame.loc[are_finished(found.tops) & ~found.with_metrics, "run_id"]}
     at = [i for p in found.searches.searches if p in empty for i in found.searches.families[p]]
@@ -241,16 +235,19 @@ def survey(table: RunsTable, selection: Selection) -> Survey:
     shared = of_trials.iloc[at].dropna(axis=1) if at else of_trials.iloc[:, :0]
     return Survey(
         experiments=_experiments_table(table),
-        metrics=_metrics_table(values, FoldRule(rule or ""), used, selection),
-        variables=variables,
-        n_runs=len(used),
+        metrics=stock.metrics(),
+        variables=stock.variables,
+        n_runs=len(found.used),
         trials=tuple(sorted(shared)),
-        candidates=tuple(candidates),
-        notes=(
-            *(table.doubts if table.source else ()),
-            *_survey_notes(found, Rule("method", chosen)),
+        candidates=(
+            *methods,
+            *_first_of("dataset", filter(None, [selection.dataset_by]), datasets),
+            *stock.repeats(),
+            *stock.folds(),
+            *stock.steps(),
         ),
-        foreign=bool((~used.ours).any()) and not selection.method_by,
+        notes=(*(table.doubts if table.source else ()), *stock.notes(methods)),
+        foreign=bool((~found.used.ours).any()) and not selection.method_by,
     )
 
 
@@ -293,64 +290,6 @@ def _experiments_table(table: RunsTable) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*columns, "reports", "last_start", "metrics"])
 
 
-def _metrics_table(
-    values: pd.DataFrame, folds: FoldRule, used: RunsTable, selection: Selection
-) -> pd.DataFrame:
-    """One row a metric, those of most runs first."""
-    keys = grouped((at[0] if (at := folds.match(key)) else key, key) for key in values)
-    counts = {m: int(values[held].notna().any(axis=1).sum()) for m, held in keys.items()}
-    declared: dict[str, str] = dict.fromkeys(selection.minimize, "min")
-    declared |= dict.fromkeys(selection.maximize, "max")
-    confirmed = selection.directions == "proposed"
-    training = set() if used.ours.all() else of_training(counts)
-    rows: list[dict[str, Any]] = []
-    for m, n in counts.items():
-        known = term(m)
-        told = declared.get(m) or direction_of(m, confirmed) or ""
-        proposed = "" if told or m in training or is_bookkeeping(m) else proposed_direction(m)
-        held = values[keys[m]]
-        data = TRAINING if m in training else known.data if known else ""
-        row = {"metric": m, "runs": n, "low": held.min().min(), "high": held.max().max()}
-        rows.append(row | {"direction": told, "data": data, "proposed": proposed or ""})
-    order = [HELD_OUT, "", VALIDATION, TRAINING]
-
-    def place(row: dict[str, Any]) -> tuple[bool, bool, int, int, str]:
-        """Those of training data, and last what measures no prediction, stand behind others."""
-        metric, data = row["metric"], row["data"]
-        last = is_bookkeeping(metric), data == TRAINING
-        return *last, -row["runs"], order.index(data), metric
-
-    rows.sort(key=place)
-    columns = ["metric", "runs", "low", "high", "direction", "data", "proposed"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _variables_table(table: RunsTable) -> pd.DataFrame:
-    """One row a param or tag that has several values, those of most runs first."""
-    rows: list[dict[str, Any]] = []
-    for kind in ("param", "tag"):
-        for name in table.names[f"{kind}s"]:
-            if kind == "tag" and name.startswith(("mleval.", "mlflow.")):
-                continue
-            column = table.frame[f"{kind}s.{name}"].cat
-            codes = column.codes.to_numpy()
-            counts = np.bincount(codes[codes >= 0], minlength=len(column.categories))
-            n, values = int(counts.sum()), int((counts > 0).sum())
-            if values > 1 or 0 < n < len(table):
-                most = np.argsort(-counts, kind="stable")[: min(values, _SHOWN)]
-                row = {"kind": kind, "name": name, "runs": n, "values": values}
-                rows.append(row | {"examples": tuple(column.categories[most])})
-    rows.sort(key=lambda row: (-row["runs"], row["kind"], row["name"]))
-    return pd.DataFrame(rows, columns=["kind", "name", "runs", "values", "examples"])
-
-
-def _called(variables: pd.DataFrame, names: Sequence[str]) -> list[Any]:
-    """The variables whose last part is one of these names, in their order."""
-    several = variables[variables["values"] > 1].itertuples(index=False)
-    called = [v for v in several if last_part(v.name) in names]
-    return sorted(called, key=lambda v: names.index(last_part(v.name)))
-
-
 def _first_of(role: str, rules: Iterable[str], found: Sequence[Candidate] = ()) -> list[Candidate]:
     """The rules that were asked for, all chosen, and what was found: the first is chosen if nothing
     was asked for.
@@ -361,154 +300,223 @@ def _first_of(role: str, rules: Iterable[str], found: Sequence[Candidate] = ()) 
     return [*asked, *others]
 
 
-def _method_rules(variables: pd.DataFrame, table: RunsTable) -> list[Candidate]:
-    if table.ours.all():
-        return []
-    n = len(table)
-    named = _called(variables, METHOD)
-    candidates = _role_candidates("method", named, "is called like one", n)
-    classes = estimators(table)
-    if (classes != "").all() and classes.nunique() > 1:
-        reason = f"scikit-learn's estimator; {classes.nunique()} in all of {count(n, 'run')}"
-        mine = Candidate("method", "estimator", reason)
-        at = sum(METHOD.index("estimator_name") > METHOD.index(last_part(v.name)) for v in named)
-        candidates = [c for c in candidates if not c.rule.endswith(":estimator_name")]
-        candidates.insert(at, mine)
-    candidates += _named_by_runs(table)
-    others = [v.name for v in (*named, *_called(variables, DATASET))]
-    candidates += _unnamed(variables, n, others, none=not candidates)
-    return candidates or [Candidate("method", "run_name", _ALONE)]
+class _Stock:
+    """What the runs that count hold: tables of their metrics and variables, and what may name their
+    methods, datasets, repeats and folds, the best of each first.
 
-
-def _unnamed(
-    variables: pd.DataFrame, n: int, others: Collection[str], none: bool
-) -> list[Candidate]:
-    """Variables that hold words which recur; where there are no other candidates and none of these,
-    the one param over which a sweep went.
+    variables: One row a param or tag that has several values, those of most runs first.
     """
-    several = variables[variables["values"] > 1].itertuples(index=False)
-    rows = [v for v in several if v.name not in others and not _REPEAT.fullmatch(v.name)]
-    wordy = [
-        v
-        for v in rows
-        if v.values <= _MOST * n < v.runs and not any(map(_SAYS_NO_WORD.fullmatch, v.examples))
-    ]
-    if wordy or not none:
-        return _role_candidates("method", wordy[:3], "holds words", n)
-    swept = [v for v in rows if v.kind == "param" and v.runs == n and not is_seed(v.name)]
-    return _role_candidates("method", swept, "is all that differs", n) if len(swept) == 1 else []
 
+    def __init__(self, found: Found, selection: Selection) -> None:
+        self.found, self.selection, self.used = found, selection, found.used
+        self.runs = count(len(self.used), "run")
+        rows: list[dict[str, Any]] = []
+        for kind in ("param", "tag"):
+            for name in self.used.names[f"{kind}s"]:
+                if kind == "tag" and name.startswith(("mleval.", "mlflow.")):
+                    continue
+                column = self.used.frame[f"{kind}s.{name}"].cat
+                codes = column.codes.to_numpy()
+                counts = np.bincount(codes[codes >= 0], minlength=len(column.categories))
+                n, values = int(counts.sum()), int((counts > 0).sum())
+                if values > 1 or 0 < n < len(self.used):
+                    most = np.argsort(-counts, kind="stable")[: min(values, _SHOWN)]
+                    row = {"kind": kind, "name": name, "runs": n, "values": values}
+                    rows.append(row | {"examples": tuple(column.categories[most])})
+        rows.sort(key=lambda row: (-row["runs"], row["kind"], row["name"]))
+        columns = ["kind", "name", "runs", "values", "examples"]
+        self.variables = pd.DataFrame(rows, columns=columns)
+        self.several = self.variables[self.variables["values"] > 1]
+        self.fold_rule = selection.folds_by or _fold_pattern(found.values)
+        last = self.used.frame["last_step"][~self.used.ours & (self.used.frame["last_step"] > 0)]
+        upto = f"{last.min()}" if last.nunique() < 2 else f"{last.min()} to {last.max()}"
+        text = f"{count(len(last), 'run')} logged metrics by step, the last is {upto}"
+        #: How many runs others logged by step, and up to which; empty where there is none.
+        self.stepped = text if len(last) else ""
 
-def _named_by_runs(table: RunsTable) -> list[Candidate]:
-    """The experiment, where each is a study of numbered trials, and the name of the run, where
-    names recur or runs are few.
-    """
-    n, names = len(table), table.frame["run_name"].unique()
-    experiments = table.frame["experiment_id"].nunique()
-    found = []
-    if experiments > 1 and all(map(_NUMBER.fullmatch, names)):
-        reason = f"each of the {experiments} is a study, whose trials are numbered"
-        found.append(Candidate("method", "experiment", reason))
-    says_more = len(names) == n and {"dataset", "seed"} <= {*name_parts(pattern_of(table))}
-    told = not says_more and not any(map(MADE_UP.fullmatch, names))
-    if told and len(names) > 1 and (len(names) <= _MOST * n or n < _FEW):
-        recur = "recur in" if len(names) < n else "name"
-        reason = f"{len(names)} names {recur} {count(n, 'run')}"
-        found.append(Candidate("method", "run_name", reason))
-    return found
+    def metrics(self) -> pd.DataFrame:
+        """One row a metric, those of most runs first."""
+        values, folds = self.found.values, FoldRule(self.fold_rule or "")
+        keys = grouped((at[0] if (at := folds.match(key)) else key, key) for key in values)
+        declared: dict[str, str] = dict.fromkeys(self.selection.minimize, "min")
+        declared |= dict.fromkeys(self.selection.maximize, "max")
+        confirmed = self.selection.directions == "proposed"
+        training = set() if self.used.ours.all() else of_training(keys)
+        rows: list[dict[str, Any]] = []
+        for m, of_folds in keys.items():
+            held, known = values[of_folds], term(m)
+            told = declared.get(m) or direction_of(m, confirmed) or ""
+            proposed = "" if told or m in training or is_bookkeeping(m) else proposed_direction(m)
+            data = TRAINING if m in training else known.data if known else ""
+            n, low, high = held.notna().any(axis=1).sum(), held.min().min(), held.max().max()
+            row = {"metric": m, "runs": int(n), "low": low, "high": high, "direction": told}
+            rows.append(row | {"data": data, "proposed": proposed or ""})
+        order = [HELD_OUT, "", VALIDATION, TRAINING]
 
+        def place(row: dict[str, Any]) -> tuple[bool, bool, int, int, str]:
+            """Those of training data, and last what measures no prediction, stand behind others."""
+            metric, data = row["metric"], row["data"]
+            last = is_bookkeeping(metric), data == TRAINING
+            return *last, -row["runs"], order.index(data), metric
 
-def _role_candidates(role: str, variables: Iterable[Any], why: str, runs: int) -> list[Candidate]:
-    of = count(runs, "run")
-    return [
-        Candidate(
-            role,
-            f"{v.kind}:{v.name}",
-            f"{why}; {v.values} values in {v.runs if v.runs < runs else 'all'} of {of}",
-        )
-        for v in variables
-    ]
+        rows.sort(key=place)
+        columns = ["metric", "runs", "low", "high", "direction", "data", "proposed"]
+        return pd.DataFrame(rows, columns=columns)
 
+    def called(self, names: Sequence[str]) -> pd.DataFrame:
+        """The variables whose last part is one of these names, in their order."""
+        last = self.several["name"].map(last_part)
+        order = last[last.isin(names)].map(names.index).sort_values(kind="stable")
+        return self.several.loc[order.index]
 
-def _dataset_rules(variables: pd.DataFrame, table: RunsTable, are_methods: bool) -> list[Candidate]:
-    """What may name the datasets; experiments may not, where they are methods."""
-    if table.ours.all():
-        return []
-    named = _called(variables, DATASET)
-    candidates = _role_candidates("dataset", named, "is called like one", len(table))
-    if are_methods:
+    def named(self, role: str, variables: pd.DataFrame, why: str) -> list[Candidate]:
+        """These variables as what may name a role."""
+        runs = variables["runs"].astype(str).where(variables["runs"] < len(self.used), "all")
+        held = variables["values"].astype(str) + " values in " + runs
+        rules = variables["kind"] + ":" + variables["name"]
+        texts = zip(rules, held, strict=True)
+        return [Candidate(role, rule, f"{why}; {text} of {self.runs}") for rule, text in texts]
+
+    def methods(self) -> list[Candidate]:
+        """What is called like a method; the estimator; the experiment, where each is a study of
+        numbered trials; the name of the run, where names recur or runs are few; and what has no
+        such name.
+        """
+        if self.used.ours.all():
+            return []
+        n, frame, named = len(self.used), self.used.frame, self.called(METHOD)
+        candidates = self.named("method", named, "is called like one")
+        classes = estimators(self.used)
+        if (classes != "").all() and classes.nunique() > 1:
+            reason = f"scikit-learn's estimator; {classes.nunique()} in all of {self.runs}"
+            places = named["name"].map(last_part).map(METHOD.index)
+            candidates = [c for c in candidates if not c.rule.endswith(":estimator_name")]
+            at = int((places < METHOD.index("estimator_name")).sum())
+            candidates.insert(at, Candidate("method", "estimator", reason))
+        del classes  # names of many runs, which take much memory, too, come next
+        names, studies = frame["run_name"].unique(), frame["experiment_id"].nunique()
+        if studies > 1 and all(map(_NUMBER.fullmatch, names)):
+            reason = f"each of the {studies} is a study, whose trials are numbered"
+            candidates.append(Candidate("method", "experiment", reason))
+        parts = name_parts(pattern_of(self.used)) if len(names) == n else ()
+        told = not ({"dataset", "seed"} <= {*parts} or any(map(MADE_UP.fullmatch, names)))
+        if told and len(names) > 1 and (len(names) <= _MOST * n or n < _FEW):
+            recur = "recur in" if len(names) < n else "name"
+            reason = f"{len(names)} names {recur} {self.runs}"
+            candidates.append(Candidate("method", "run_name", reason))
+        candidates += self.unnamed([*named["name"], *self.called(DATASET)["name"]], not candidates)
         return candidates
-    texts, by = Rule("dataset").named(table)
-    for rule, held in texts[by != "experiment"].groupby(by, sort=False):
-        of = f"{len(held)} of {count(len(table), 'run')}"
-        candidates.append(Candidate("dataset", str(rule), f"{held.nunique()} in {of}"))
-    held = table.frame["experiment_id"].nunique()
-    reason = f"each of the {held} is one" if held > 1 else "all runs are of one"
-    return [*candidates, Candidate("dataset", "experiment", reason)]
 
+    def unnamed(self, others: Collection[str], alone: bool) -> list[Candidate]:
+        """Variables but for these that hold words which recur; where there are no other candidates
+        and none of these, the one param over which a sweep went, else the names of the runs.
+        """
+        rows, n = self.several, len(self.used)
+        rows = rows[~(rows["name"].isin(others) | rows["name"].map(_REPEAT.fullmatch).notna())]
+        says_words = ~rows["examples"].map(lambda texts: any(map(_SAYS_NO_WORD.fullmatch, texts)))
+        wordy = rows[(rows["values"] <= _MOST * n) & (rows["runs"] > _MOST * n) & says_words]
+        if len(wordy) or not alone:
+            return self.named("method", wordy[:3], "holds words")
+        everywhere = (rows["kind"] == "param") & (rows["runs"] == n)
+        swept = rows[everywhere & ~rows["name"].map(is_seed)]
+        if len(swept) != 1:
+            return [Candidate("method", "run_name", _ALONE)]
+        return self.named("method", swept, "is all that differs")
 
-def _repeat_rules(variables: pd.DataFrame, selection: Selection) -> list[Candidate]:
-    candidates = _first_of("repeats", selection.repeats_by)
-    for v in variables.itertuples(index=False):
-        if v.kind == "param" and is_seed(v.name):
-            reason = (
-                f"a seed, with {count(v.values, 'value')}: runs that differ in nothing else are "
-                "repeats without any option"
-            )
-            candidates.append(Candidate("repeats", f"param:{v.name}", reason, True))
-            continue
-        # of splits and folds a variable counts them only where it holds whole numbers, for a share
-        # or a kind of split is a setting
-        at = _REPEAT.fullmatch(v.name)
-        numbers = at and (not at["split"] or all(map(str.isdecimal, v.examples)))
-        if numbers and not selection.repeats_by:
-            reason = f"is called like one; {count(v.values, 'value')}"
+    def datasets(self, are_methods: bool) -> list[Candidate]:
+        """What may name the datasets; experiments may not, where they are methods."""
+        if self.used.ours.all():
+            return []
+        candidates = self.named("dataset", self.called(DATASET), "is called like one")
+        if are_methods:
+            return candidates
+        texts, by = Rule("dataset").named(self.used)
+        for rule, held in texts[by != "experiment"].groupby(by, sort=False):
+            reason = f"{held.nunique()} in {len(held)} of {self.runs}"
+            candidates.append(Candidate("dataset", str(rule), reason))
+        n = self.used.frame["experiment_id"].nunique()
+        reason = f"each of the {n} is one" if n > 1 else "all runs are of one"
+        return [*candidates, Candidate("dataset", "experiment", reason)]
+
+    def repeats(self) -> list[Candidate]:
+        """Seeds, and what is called like a repeat."""
+        candidates = _first_of("repeats", self.selection.repeats_by)
+        for v in self.variables.itertuples(index=False):
+            values, at = count(v.values, "value"), _REPEAT.fullmatch(v.name)
+            if v.kind == "param" and is_seed(v.name):
+                reason = (
+                    f"a seed, with {values}: runs that differ in nothing else are repeats without "
+                    "any option"
+                )
+            # of splits and folds a variable counts them only where it holds whole numbers, for a
+            # share or a kind of split is a setting
+            elif (
+                at
+                and not self.selection.repeats_by
+                and (not at["split"] or all(map(str.isdecimal, v.examples)))
+            ):
+                reason = f"is called like one; {values}"
+            else:
+                continue
             candidates.append(Candidate("repeats", f"{v.kind}:{v.name}", reason, True))
-    return candidates
+        return candidates
 
+    def folds(self) -> list[Candidate]:
+        """Numbered metrics, children that are alike, and steps."""
+        if self.selection.folds_by:
+            return _first_of("folds", [self.selection.folds_by])
+        rule, searches, found = self.fold_rule, self.found.searches, list[Candidate]()
+        if rule:
+            found.append(Candidate("folds", rule, "metrics are numbered like this", True))
+        alike = [p for p, at in searches.families.items() if len(at) > 1]
+        alike = [parent for parent in alike if not searches.trial_params(parent)]
+        if alike:
+            reason = f"{count(len(alike), 'run')} have children that do not differ in params"
+            found.append(Candidate("folds", "children", reason, not rule))
+        if self.stepped:
+            reason = f"{self.stepped}: right if steps are folds, not epochs"
+            found.append(Candidate("folds", "steps", reason))
+        return found
 
-def _fold_rules(
-    rule: str | None, found: Searches, table: RunsTable, selection: Selection
-) -> list[Candidate]:
-    if selection.folds_by:
-        return _first_of("folds", [selection.folds_by])
-    candidates = [Candidate("folds", rule, "metrics are numbered like this", True)] if rule else []
-    alike = [p for p, at in found.families.items() if len(at) > 1 and not found.trial_params(p)]
-    if alike:
-        reason = f"{count(len(alike), 'run')} have children that do not differ in params"
-        candidates.append(Candidate("folds", "children", reason, not rule))
-    if stepped := _by_step(table):
-        reason = f"{stepped}: right if steps are folds, not epochs"
-        candidates.append(Candidate("folds", "steps", reason))
-    return candidates
+    def steps(self) -> list[Candidate]:
+        """Which of the values that were logged by step count, and what else might."""
+        if self.selection.step:
+            return _first_of("step", [self.selection.step])
+        if not self.stepped or self.selection.folds_by:
+            return []
+        candidates = [Candidate("step", "last", self.stepped, True)]
+        others = self.used.where(~self.used.ours)
+        counts = {m: int(others.has(f"metrics.{m}").sum()) for m in others.names["metrics"]}
+        known = {m: term(m) for m, n in counts.items() if n}
+        by_validation = [m for m, of in known.items() if of and of.data == VALIDATION]
+        if by_validation:
+            best = max(by_validation, key=lambda m: (counts[m], m.endswith("loss")))
+            reason = f"the epoch in which {best} is best, which is chosen on the validation data"
+            candidates.append(Candidate("step", f"best:{best}", reason))
+        return candidates
 
-
-def _steps(table: RunsTable, selection: Selection) -> list[Candidate]:
-    """Which of the values that were logged by step count, and what else might."""
-    if selection.step:
-        return _first_of("step", [selection.step])
-    stepped = _by_step(table)
-    if not stepped or selection.folds_by:
-        return []
-    candidates = [Candidate("step", "last", stepped, True)]
-    others = table.where(~table.ours)
-    counts = {m: int(others.has(f"metrics.{m}").sum()) for m in others.names["metrics"]}
-    known = {m: term(m) for m, n in counts.items() if n}
-    by_validation = [m for m, of in known.items() if of and of.data == VALIDATION]
-    if by_validation:
-        best = max(by_validation, key=lambda m: (counts[m], m.endswith("loss")))
-        reason = f"the epoch in which {best} is best, which is chosen on the validation data"
-        candidates.append(Candidate("step", f"best:{best}", reason))
-    return candidates
-
-
-def _by_step(table: RunsTable) -> str:
-    """How many runs others logged by step, and up to which; empty where there is none."""
-    last = table.frame["last_step"][~table.ours & (table.frame["last_step"] > 0)]
-    if not len(last):
-        return ""
-    upto = f"{last.min()}" if last.min() == last.max() else f"{last.min()} to {last.max()}"
-    return f"{count(len(last), 'run')} logged metrics by step, the last is {upto}"
+    def notes(self, methods: Iterable[Candidate]) -> Iterator[str]:
+        """Which runs the tables do not count, and why."""
+        tops, searches = self.found.tops, self.found.searches
+        without = (
+            (tops.frame["status"] == "FINISHED")
+            & (tops.tag(schema.TAG_STATUS) != schema.DNF)
+            & ~self.found.with_metrics
+            & ~tops.frame["run_id"].isin(searches.families)
+        )
+        if searches.searches:
+            params = dict.fromkeys(p for s in searches.searches for p in searches.trial_params(s))
+            n = sum(len(searches.families[parent]) for parent in searches.searches)
+            by_method = Rule("method", tuple(c.rule for c in methods if c.chosen)[:1])
+            of = searches.named(tops, by_method.names(tops))
+            yield Message(
+                f"{n} child runs are trials of {of} over {some(params, 6)}: ",
+                BEST_TRIAL,
+                " takes the best trial of each.",
+            )
+        if without.any():
+            their = "its" if without.sum() == 1 else "their"
+            yield f"{count(int(without.sum()), 'finished run')} without a metric of {their} own."
 
 
 def _fold_pattern(keys: Collection[str]) -> str | None:
@@ -528,29 +536,6 @@ def _fold_pattern(keys: Collection[str]) -> str | None:
         ):
             return rule
     return None
-
-
-def _survey_notes(found: Found, by_method: Rule) -> Iterator[str]:
-    """Which runs the tables do not count, and why."""
-    tops, searches = found.tops, found.searches
-    without = (
-        (tops.frame["status"] == "FINISHED")
-        & (tops.tag(schema.TAG_STATUS) != schema.DNF)
-        & ~found.with_metrics
-        & ~tops.frame["run_id"].isin(searches.families)
-    )
-    if searches.searches:
-        params = dict.fromkeys(p for s in searches.searches for p in searches.trial_params(s))
-        n = sum(len(searches.families[parent]) for parent in searches.searches)
-        of = searches.named(tops, by_method.names(tops))
-        yield Message(
-            f"{n} child runs are trials of {of} over {some(params, 6)}: ",
-            BEST_TRIAL,
-            " takes the best trial of each.",
-        )
-    if without.any():
-        their = "its" if without.sum() == 1 else "their"
-        yield f"{count(int(without.sum()), 'finished run')} without a metric of {their} own."
 
 
 def _nothing(table: RunsTable, selection: Selection) -> str:
@@ -595,20 +580,17 @@ def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> tuple[Su
     if not len(held.metrics):
         return held, None
     base, undeclared = _to_try(held, selection)
-    trial = _Trial(table, base, undeclared)
     others = [c.rule for c in held.candidates if c.role == "method" and not c.chosen]
-    if trial.reason and others and selection.method_by and not trial.choices:
-        reason = Message("As it was asked for: ", trial.reason)
-        trial = _Trial(table, replace(base, method_by=others[:1]), undeclared)
-        trial.notes.insert(0, reason)
-    problem = trial.reason or _vague(held)
-    settling = tuple(_to_settle(trial, base))
+    trial = _Trial(table, base, undeclared, others[:1] if selection.method_by else [])
+    alone = any(c.chosen and c.reason == _ALONE for c in held.candidates)
+    problem = trial.reason or (_VAGUE if alone else "")
+    settling = tuple(trial.settling())
     held = replace(
         held,
         ways=settling if settling and problem else (*trial.ways(held), *settling),
         problem=problem,
         notes=(*held.notes, *trial.notes),
-        candidates=(*held.candidates, *_taken_measures(trial, base)),
+        candidates=(*held.candidates, *trial.measures()),
         factors=getattr(trial.study, "factors", ()),
     )
     clear = len(held.rankings) == 1 and base.directions == selection.directions
@@ -640,22 +622,6 @@ def _to_try(held: Survey, selection: Selection) -> tuple[Selection, tuple[str, .
     return base, undeclared
 
 
-def _to_settle(trial: _Trial, base: Selection) -> Iterator[Way]:
-    """What to say where the runs do not tell what the datasets are, if it is right."""
-    table, study = trial.table, trial.study
-    known = study is not None and not study.unsure("dataset")
-    if base.name_as or known or table.ours.all():
-        return
-    if pattern := pattern_of(table.where(~table.is_record)):
-        named = replace(base, method_by=(), name_as=pattern, **trial.added)
-        with suppress(MlevalError):  # where names are not what is the matter
-            query.selected_study(named, table=table)
-            yield Way("if this is what the names of the runs say", "rank", named, settles=True)
-    if study is not None and len(study.datasets) > 1:
-        each = replace(base, dataset_by="experiment", **trial.added)
-        yield Way("if each experiment is of its own data", "rank", each, settles=True)
-
-
 def _metrics_to_compare(held: Survey, selection: Selection) -> list[str]:
     """The metrics that were asked for, else those whose direction is known, of test data first."""
     asked = [*(selection.measures or ()), *selection.minimize, *selection.maximize]
@@ -667,43 +633,16 @@ def _metrics_to_compare(held: Survey, selection: Selection) -> list[str]:
     return asked or usable
 
 
-def _taken_measures(trial: _Trial, selection: Selection) -> tuple[Candidate, ...]:
-    """Which measures the command takes, and why."""
-    study = trial.study
-    if study is None or trial.reason or len(trial.variants) > 1:
-        return ()
-    why = {HELD_OUT: "of held-out data", VALIDATION: "of validation data; there are none of a test"}
-    if selection.directions == "proposed":
-        why[HELD_OUT] = "its name suggests the direction"
-    rows = []
-    for measure in study.measures:
-        known = term(measure)
-        data = known.data if known else HELD_OUT
-        better = "larger" if study.directions[measure] == "max" else "smaller"
-        reason = f"{why.get(data, 'of training data, as asked')}; {better} is better"
-        rows.append(Candidate("measure", measure, reason, True))
-    return tuple(rows)
-
-
-def _vague(held: Survey) -> str:
-    """That nothing names the methods, where each run would be one, under a name that MLflow made
-    up; empty where something does.
-    """
-    if not any(c.chosen and c.reason == _ALONE for c in held.candidates):
-        return ""
-    return (
-        "Nothing names the methods: no param or tag is called like a method's, and the names of "
-        "the runs are made up, or say more than a method."
-    )
-
-
 class _Trial:
     """A selection, tried out; where nobody knows which way a metric is better, either way. What has
     to be added for a ranking, what that does in words, and why it is to no avail; `choices` are
-    ways among which somebody has to choose.
+    ways among which somebody has to choose. Where there are neither, it is tried with `others`, the
+    rules of methods that were not asked for.
     """
 
-    def __init__(self, table: RunsTable, base: Selection, undeclared: tuple[str, ...]) -> None:
+    def __init__(
+        self, table: RunsTable, base: Selection, undeclared: tuple[str, ...], others: list[str]
+    ) -> None:
         self.table, self.base = table, base
         self.variants: list[tuple[str, dict[str, Any]]] = [("a ranking of them", {})]
         if undeclared:
@@ -714,12 +653,12 @@ class _Trial:
             self.variants = [
                 (f"if {what} values of {named} are better", {way: undeclared}) for what, way in ways
             ]
-        self.added: dict[str, Any] = {}
-        self.notes: list[str] = []
-        self.choices: Sequence[tuple[str, Mapping[str, Any]]] = ()
-        self.whole: Study | None = None
-        self.study: Study | None = None
-        self.reason = self._completed(replace(base, **self.variants[0][1]))
+        self.reason = self._completed()
+        if self.reason and others and not self.choices:
+            asked = Message("As it was asked for: ", self.reason)
+            self.base = replace(base, method_by=others)
+            self.reason = self._completed()
+            self.notes.insert(0, asked)
 
     def ways(self, held: Survey) -> Iterator[Way]:
         """The rankings that there are, or those among which to choose; else those of before."""
@@ -732,8 +671,45 @@ class _Trial:
         for what, more in self.variants:
             yield Way(what, "rank", replace(self.base, **{**more, **self.added}), study=study)
 
-    def _completed(self, selection: Selection) -> str:
+    def settling(self) -> Iterator[Way]:
+        """What to say where the runs do not tell what the datasets are, if it is right."""
+        table, study = self.table, self.study
+        known = study is not None and not study.unsure("dataset")
+        if self.base.name_as or known or table.ours.all():
+            return
+        if pattern := pattern_of(table.where(~table.is_record)):
+            named = replace(self.base, method_by=(), name_as=pattern, **self.added)
+            with suppress(MlevalError):  # where names are not what is the matter
+                query.selected_study(named, table=table)
+                yield Way("if this is what the names of the runs say", "rank", named, settles=True)
+        if study is not None and len(study.datasets) > 1:
+            each = replace(self.base, dataset_by="experiment", **self.added)
+            yield Way("if each experiment is of its own data", "rank", each, settles=True)
+
+    def measures(self) -> Iterator[Candidate]:
+        """Which measures the command takes, and why."""
+        study = self.study
+        if study is None or self.reason or len(self.variants) > 1:
+            return
+        why = {HELD_OUT: "of held-out data"}
+        why[VALIDATION] = "of validation data; there are none of a test"
+        if self.base.directions == "proposed":
+            why[HELD_OUT] = "its name suggests the direction"
+        for measure in study.measures:
+            known = term(measure)
+            data = known.data if known else HELD_OUT
+            better = "larger" if study.directions[measure] == "max" else "smaller"
+            reason = f"{why.get(data, 'of training data, as asked')}; {better} is better"
+            yield Candidate("measure", measure, reason, True)
+
+    def _completed(self) -> str:
         """Add what a ranking takes; why it is to no avail, empty where there is one."""
+        self.added: dict[str, Any] = {}
+        self.notes: list[str] = []
+        self.choices: Sequence[tuple[str, Mapping[str, Any]]] = ()
+        self.whole: Study | None = None
+        self.study: Study | None = None
+        selection = replace(self.base, **self.variants[0][1])
         for _ in range(_TRIES):
             try:
                 study = query.selected_study(replace(selection, **self.added), table=self.table)
