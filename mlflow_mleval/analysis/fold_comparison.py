@@ -512,18 +512,16 @@ def _tested(
     problem = np.full(n, "", dtype=object)
     found = PairNumbers._make([*np.full((4, n), np.nan), problem, *np.full((4, n, p), np.nan)])
     for s in sharings:
-        # whether these pairs can be tested as those that share most folds
-        if s is main:
-            why = ""
-        elif s.n < 2:
-            why = FEW_SHARED
-        elif s.n != 2 * REPEATS if five else (s.n - 1) * (1 if paired else 2) < p:
-            why = f"they have only {s.n} folds in common, too few to test {p} measures together"
-        elif (s.how.kind == "5x2" and paired) != five:
-            why = "the folds that they have in common came about in another way than those of "
-            why += "the other pairs"
-        else:
-            why = ""
+        why = ""  # these pairs cannot be tested as those that share most folds
+        if s is not main:
+            enough = s.n == 2 * REPEATS if five else (s.n - 1) * (1 if paired else 2) >= p
+            if s.n < 2:
+                why = FEW_SHARED
+            elif not enough:
+                why = f"they have only {s.n} folds in common, too few to test {p} measures together"
+            elif (s.how.kind == "5x2" and paired) != five:
+                why = "the folds that they have in common came about in another way than those of "
+                why += "the other pairs"
         if why:
             problem[s.rows] = why
             continue

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.pairs import checked_ratio, mean_intervals
+from mlflow_mleval.analysis.pairs import checked_ratio, variance_factor
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.sentences import some
 from mlflow_mleval.study import Excluded
@@ -320,12 +320,16 @@ def fold_statistics(folds: pd.DataFrame, *, test_to_train: float | None = None) 
         )
     if not (np.isfinite(test_to_train) and test_to_train > 0):
         raise ValueError(f"`test_to_train` must be positive and finite, got {test_to_train!r}.")
-    whole = folds.astype(float).dropna(axis=1)
-    table = mean_intervals(whole)
-    table.insert(1, "std", whole.std())
-    corrected = mean_intervals(whole, ratio=test_to_train)[["low", "high"]]
-    table = table.join(corrected.add_prefix("corrected_"))
-    left_out = [str(m) for m in folds.columns.difference(whole.columns, sort=False)]
+    # by numpy: each run that is logged asks for it, and frames take twenty times as long
+    values = folds.to_numpy(float)
+    there = ~np.isnan(values).any(axis=0)
+    mean, std = values[:, there].mean(axis=0), values[:, there].std(axis=0, ddof=1)
+    error = special.stdtrit(n - 1, 1 - 0.05 / 2) * std
+    plain, wide = (error * np.sqrt(variance_factor(n, r)) for r in (None, test_to_train))
+    columns = {"mean": mean, "std": std, "low": mean - plain, "high": mean + plain}
+    columns |= {"corrected_low": mean - wide, "corrected_high": mean + wide}
+    table = pd.DataFrame(columns, folds.columns[there])
+    left_out = [str(m) for m in folds.columns[~there]]
     return FoldStatistics(table, n, float(test_to_train), left_out, warnings)
 
 

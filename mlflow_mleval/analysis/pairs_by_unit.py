@@ -457,8 +457,11 @@ def _score_tests(
     spread = covariance[a, a] + covariance[b, b] - 2 * covariance[a, b]
     size = np.sqrt(np.where(spread > 0, spread, 1.0))
     under = _under_changes(normal, pairs, size)
-    drawn_at = lambda at, part: under(rows[at], part)  # noqa: E731
-    return own, *normal_step_down(own, -special.ndtri(own / 2), drawn_at, n_resamples)
+
+    def under_at(at: Places, part: slice) -> Array:
+        return under(rows[at], part)
+
+    return own, *normal_step_down(own, -special.ndtri(own / 2), under_at, n_resamples)
 
 
 def _under_changes(
