@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mlflow_mleval.measures.inputs import dense, error_blocks, slices, truth_and_scores
+from mlflow_mleval.measures.inputs import dense, error_blocks, truth_and_scores
 from mlflow_mleval.measures.owa import FAMILIES, family_weights, label_count, owa_weights
 from mlflow_mleval.validation import Array, Bools, Ints, binary_matrix, one_of
 
@@ -293,13 +292,13 @@ def _check_steps(pairs: Sequence[tuple[str, float, str, float]]) -> None:
 
 # ---- minimisers of an expected loss --------------------------------------------------------------
 # Labels on which all sets of a distribution agree are fixed (the consensus rule of Hüllermeier et
-# al. 2022, section 6); of labels that agree or disagree in every set only how many flip is tried.
+# al. 2022, section 6); the rest is enumerated.
 
 
-MAX_CANDIDATES = 2**18
+#: Most labels that may be open; 2**18 label sets are compared in a second or so.
+MOST_OPEN = 18
 # expected losses that differ by less are taken for equal: they may differ by rounding alone
 _TIE = 1e-13
-_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,10 +312,8 @@ class Optimum:
 def bayes_optimal(
     label_sets: Any,
     probabilities: ArrayLike,
-    loss: str | Capacity = "binomial",
-    parameter: float | None = None,
-    *,
-    max_candidates: int = MAX_CANDIDATES,
+    loss: str = "binomial",
+    parameter: float = 1,
 ) -> Optimum:
     """The label set of least expected loss under a distribution over label sets, by enumeration.
 
@@ -329,18 +326,15 @@ def bayes_optimal(
         Those of positive probability; one that is given twice has the sum of its probabilities.
     probabilities : array, shape (M,)
         Of sum 1.
-    loss : {"binomial", "polynomial"} or Capacity
-        A `Capacity` takes at most 16 labels; it may depend on the relevant labels.
+    loss : {"binomial", "polynomial"}
     parameter : float
-        k or alpha of the family; not with a capacity.
-    max_candidates : int
-        Most label sets to compare, see `NearestNeighbourMinimiser`.
+        k or alpha of the family.
 
     Raises
     ------
     ValueError, TypeError
         Label sets other than 0 and 1, probabilities as above, an unknown loss, a parameter out of
-        range, too many label sets to try.
+        range, more than 18 labels on which the sets differ.
 
     Notes
     -----
@@ -363,27 +357,9 @@ def bayes_optimal(
             "`probabilities` must not be negative and sum to 1, got a smallest of "
             f"{probabilities.min()} and a sum of {probabilities.sum()}."
         )
-    if not isinstance(loss, Capacity):
-        if parameter is None:
-            raise ValueError(f"`parameter` must be k or alpha of the {loss} loss, got None.")
-        weights = owa_weights(one_of(loss, "loss", FAMILIES), n_labels, parameter)
-        losses = _losses_by_errors(weights[None])
-        found, expected = _minimise(label_sets, probabilities, losses, max_candidates)
-        return Optimum(found[0], float(expected[0]))
-    if parameter is not None:
-        raise ValueError(f"`parameter` must be left out with a capacity, got {parameter!r}.")
-    if loss.n_labels != n_labels or n_labels > MOST_CHECKED:
-        raise ValueError(
-            f"`loss` must be a capacity of {n_labels} labels, the columns of `label_sets`, and "
-            f"of at most {MOST_CHECKED}, got one of {loss.n_labels}."
-        )
-    candidates = (np.arange(1 << n_labels)[:, None] >> np.arange(n_labels)[::-1] & 1).astype(bool)
-    expected = np.zeros(len(candidates))
-    for truth, probability in zip(label_sets, probabilities, strict=True):
-        wrong, relevant = candidates != truth, np.broadcast_to(truth, candidates.shape)
-        expected += probability * loss.losses(wrong.astype(float), relevant)
-    best = np.argmax(expected <= expected.min() + _TIE)
-    return Optimum(candidates[best].astype(np.int64), float(expected[best]))
+    weights = owa_weights(one_of(loss, "loss", FAMILIES), n_labels, parameter)
+    found, expected = _minimise(label_sets, probabilities, _losses_by_errors(weights[None]))
+    return Optimum(found[0], float(expected[0]))
 
 
 class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
@@ -401,10 +377,6 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
     loss : {"binomial", "polynomial"}
     parameter : float
         k in 1..K, or alpha of at least 1.
-    max_candidates : int
-        Most label sets to compare for one instance. The consensus rule and exchangeable labels
-        leave the product of (g + 1) over the groups of g exchangeable labels, at most 2**K and
-        usually far fewer.
 
     Attributes
     ----------
@@ -429,18 +401,10 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
            [0, 1, 1]])
     """
 
-    def __init__(
-        self,
-        n_neighbors: int = 9,
-        *,
-        loss: str = "binomial",
-        parameter: float = 1,
-        max_candidates: int = MAX_CANDIDATES,
-    ):
+    def __init__(self, n_neighbors: int = 9, *, loss: str = "binomial", parameter: float = 1):
         self.n_neighbors = n_neighbors
         self.loss = loss
         self.parameter = parameter
-        self.max_candidates = max_candidates
 
     def fit(self, X: Any, y: Any) -> NearestNeighbourMinimiser:
         """Keep the instances, shape (N, F), and their label sets, an array or scipy.sparse matrix
@@ -473,8 +437,7 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> Ints:
         """Label sets of least mean loss, shape (N, K).
 
-        A ValueError is raised where the neighbours of an instance leave more than
-        ``max_candidates`` label sets to compare.
+        A ValueError is raised where the neighbours of an instance differ on more than 18 labels.
         """
         return self.predict_all(X, [self.parameter])[0]
 
@@ -489,7 +452,7 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         predicted = np.empty((losses.shape[1], X.shape[0], self.n_labels_), dtype=np.int64)
         for i, neighbours in enumerate(self.neighbours_.kneighbors(X, return_distance=False)):
             own = self.label_sets_[neighbours]
-            predicted[:, i], _ = _minimise(own, weights, losses, self.max_candidates)
+            predicted[:, i], _ = _minimise(own, weights, losses)
         return predicted
 
     def __sklearn_tags__(self) -> Any:
@@ -506,50 +469,23 @@ def _losses_by_errors(weights: Array) -> Array:
     return np.vstack([np.zeros(len(weights)), np.cumsum(weights, axis=1).T])
 
 
-def _minimise(
-    label_sets: Bools, weights: Array, losses: Array, max_candidates: int
-) -> tuple[Ints, Array]:
-    """Label sets of least expected loss, (P, K), and the losses, by numbers of flips."""
-    n_labels = label_sets.shape[1]
-    first = label_sets[0]
-    differs = label_sets != first
-    groups: dict[bytes, list[int]] = {}
-    for label, pattern in enumerate(np.packbits(differs, axis=0).T):
-        if pattern.any():  # else all agree: consensus
-            groups.setdefault(pattern.tobytes(), []).append(label)
-    if not groups:
-        return np.tile(first.astype(np.int64), (losses.shape[1], 1)), losses[0]
-    sizes = np.array([len(group) for group in groups.values()], dtype=np.int64)
-    n_candidates = prod(size + 1 for size in sizes.tolist())
-    if n_candidates > max_candidates:
+def _minimise(label_sets: Bools, weights: Array, losses: Array) -> tuple[Ints, Array]:
+    """Label sets of least expected loss, (P, K), and the losses, by numbers of wrong labels; of
+    equal ones the first in lexicographic order.
+    """
+    open_labels = np.flatnonzero((label_sets != label_sets[0]).any(axis=0))
+    n_open = len(open_labels)
+    if n_open > MOST_OPEN:
         raise ValueError(
-            f"`max_candidates` must be at least the {n_candidates} label sets that "
-            f"{len(label_sets)} label sets leave open, got {max_candidates}. Raise it."
+            f"`label_sets` must agree on all but {MOST_OPEN} labels, got {n_open} on which they "
+            "differ. Use fewer label sets or neighbours."
         )
-    flips = np.indices(tuple(sizes + 1)).reshape(len(sizes), -1).T.astype(np.float32)
-    pattern = np.array([differs[:, group[0]] for group in groups.values()], dtype=np.float32)
-    # Of g labels, t of them flipped, t are wrong in sets like the first, g - t in the others.
-    n_errors = int(sizes.sum()) + 1
-    expected = np.empty((n_candidates, losses.shape[1]))
-    step = max(1, _BLOCK // max(len(label_sets), n_errors))
-    for rows in slices(n_candidates, step):
-        wrong = (flips[rows] @ (1 - 2 * pattern) + sizes @ pattern).astype(np.int64)
-        cells = wrong + n_errors * np.arange(len(wrong))[:, None]
-        each = np.broadcast_to(weights, wrong.shape).ravel()
-        shares = np.bincount(cells.ravel(), each, len(wrong) * n_errors)
-        expected[rows] = shares.reshape(-1, n_errors) @ losses[:n_errors]
+    masks = np.arange(1 << n_open)[:, None]
+    candidates = (masks >> np.arange(n_open)[::-1] & 1).astype(np.int64)
+    expected = np.zeros((len(candidates), losses.shape[1]))
+    for own, weight in zip(label_sets[:, open_labels], weights, strict=True):
+        expected += weight * losses[(candidates != own).sum(axis=1)]
     least = expected.min(axis=0)
-
-    # First in lexicographic order: ones of the first set flip from the front, zeros from the back.
-    group_of = np.zeros(n_labels, dtype=np.int64)
-    place = np.full(n_labels, n_labels)
-    for number, group in enumerate(groups.values()):
-        order = [label for label in group if first[label]]
-        order += [label for label in reversed(group) if not first[label]]
-        group_of[group] = number
-        place[order] = np.arange(len(group))
-    optimal = np.empty((losses.shape[1], n_labels), dtype=np.int64)
-    for p, tied in enumerate((expected <= least + _TIE).T):
-        sets = first ^ (flips[tied][:, group_of] > place)
-        optimal[p] = sets[np.lexsort(sets.T[::-1])[0]]
+    optimal = np.tile(label_sets[0].astype(np.int64), (losses.shape[1], 1))
+    optimal[:, open_labels] = candidates[np.argmax(expected <= least + _TIE, axis=0)]
     return optimal, least

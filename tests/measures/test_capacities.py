@@ -10,7 +10,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from places import GOLDEN
@@ -251,16 +251,13 @@ EVEN_OF_THREE = Capacity.weighted([1, 1, 1])
         (profile_from_histogram, ([1, 1], "cubic"), "`family` must be one of 'binomial', 'poly"),
         (profile_from_histogram, ([1, 1, 1], "binomial", [2, 1]), "`parameters` must increase"),
         (BEST, (T, [1], "cubic", 1), "`loss` must be one of 'binomial', 'polynomial', got 'cubic'"),
-        (BEST, (T, [1]), "`parameter` must be k or alpha of the binomial loss, got None"),
         (BEST, (T, [1], "binomial", 3), r"`k` must be an integer in 1\.\.2"),
         (BEST, (T, [1], "binomial", [1, 2]), r"`k` must be one number, got \[1, 2\]"),
         (BEST, (T, [0.9], "binomial", 1), "must not be negative and sum to 1, got .* of 0.9"),
         (BEST, (T, [0.5, 0.5], "binomial", 1), "must be one per label set, 1, got"),
-        (BEST, (T, [1], EVEN(), 1), "must be left out with a capacity"),
-        (BEST, (T, [1], EVEN_OF_THREE), "`loss` must be a capacity of 2 labels"),
         (BEST, (T * 2, [1.5, -0.5], "binomial", 1), "got a smallest of -0.5"),
         (BEST, ([[0, 2]], [1], "binomial", 1), "`label_sets` must hold only 0 and 1"),
-        (BEST, (np.eye(30), np.full(30, 1 / 30), "binomial", 1), "the 1073741824 label sets that"),
+        (BEST, (np.eye(30), np.full(30, 1 / 30), "binomial", 1), "all but 18 labels, got 30"),
     ],
 )
 def test_bad_input_is_named(call, given, message):
@@ -326,40 +323,13 @@ def test_marginal_mode_and_joint_mode():
 )
 def test_optima_are_the_first_among_all_label_sets(n_labels, n_sets, seed, family, even):
     rng = np.random.default_rng(seed)
-    # with exchangeable labels and consensus
+    # with consensus
     label_sets = (rng.random((n_sets, n_labels)) < rng.choice([0.1, 0.5])).astype(int)
     weights = np.ones(n_sets) if even else rng.random(n_sets)
     weights = weights / weights.sum()
     parameter = rng.integers(1, n_labels + 1) if family == "binomial" else rng.choice([1, 1.7, 30])
 
     best_of_all(label_sets, weights, LOSSES[family], family, parameter)
-
-
-@given(st.integers(1, 5), st.integers(0, 10**6))
-@settings(max_examples=30)
-def test_optima_for_a_capacity(n_labels, seed):
-    rng = np.random.default_rng(seed)
-    label_sets, weights = rng.integers(0, 2, (6, n_labels)), rng.dirichlet(np.ones(6))
-    for capacity in (
-        Capacity.weighted(rng.random(n_labels), lambda x: x**2, relevant_weight=4),
-        Capacity.counting(lambda x: x**2.5, n_labels),
-    ):
-        best = best_of_all(label_sets, weights, choquet_loss, capacity)
-    wanted = bayes_optimal(label_sets, weights, "polynomial", 2.5).expected_loss
-    assert best.expected_loss == pytest.approx(wanted, abs=1e-13)
-
-
-def test_many_labels_with_few_open_questions():
-    rng = np.random.default_rng(0)
-    label_sets = np.zeros((5, 200), dtype=int)
-    for row in label_sets:
-        row[rng.choice(200, 3, replace=False)] = 1
-    # 15 labels in five groups of three exchangeable ones: 4^5 candidates in place of 2^200
-    best = bayes_optimal(sparse.csr_array(label_sets), np.full(5, 0.2), "binomial", 1)
-    assert best.label_set.sum() == 0
-    best = bayes_optimal(label_sets, [0.3, 0.2, 0.2, 0.2, 0.1], "binomial", 200)
-    assert best.label_set.tolist() == label_sets[0].tolist()
-    assert best.expected_loss == pytest.approx(0.7)
 
 
 def make_data(n=60, n_labels=5, seed=0):
@@ -426,7 +396,6 @@ def test_it_is_a_scikit_learn_estimator():
         ({"loss": "f1"}, None, "`loss` must be one of"),
         ({}, lambda y: 2 * y, "`y` must hold only 0 and 1, got 2"),
         ({}, lambda y: y.sum(axis=1), "`y` must be a matrix of 0 and 1, got a multiclass target"),
-        ({"max_candidates": 1}, None, "`max_candidates` must be at least the"),
     ],
 )
 def test_bad_input_of_the_estimator_is_named(options, labels, message):
