@@ -170,9 +170,8 @@ class Evaluation(Reported):
         return LABEL_SETS if self.total.confusion is None else ONE_LABEL
 
     @property
-    def truth_digest(self) -> str | None:
-        """What tells the truth from other data; None where a part was evaluated by a version that
-        did not keep it.
+    def truth_digest(self) -> str:
+        """What tells the truth from other data.
 
         It is made of the names of the labels, the number of instances, and the sum modulo 2^256 of
         256 bits of each label set: the same in whatever batches, folds or order they are
@@ -180,8 +179,6 @@ class Evaluation(Reported):
         make up two truths of one sum. One that several folds test counts as often.
         """
         sums = self.total
-        if sums.truth is None:
-            return None
         return digests.truth_digest(self.label_names, sums.n, sums.truth)
 
     @property
@@ -419,9 +416,8 @@ class Evaluation(Reported):
         """The evaluation that `to_dict` wrote."""
         own = dict(parts)
         own |= {name: tuple(v) for name, v in parts.items() if isinstance(v, list)}
-        how = {"conventions": parts["conventions"]}
-        sums = {part["fold"]: Sums.from_dict({**how, **part}) for part in own.pop("sums")}
-        return cls(sums, **own)
+        by_fold = [dict(part) for part in own.pop("sums")]
+        return cls({part.pop("fold"): Sums.from_dict(part) for part in by_fold}, **own)
 
 
 #: In what evaluations agree that are merged.

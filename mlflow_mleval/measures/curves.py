@@ -91,12 +91,6 @@ class ScoreRows:
             return self.whole
         return counted.gridded.whole
 
-    @property
-    def cells(self) -> int:
-        """How many numbers JSON takes."""
-        rows = self.bounded.whole.parts[0]
-        return len(rows) * len(rows[0])
-
     def to_dict(self) -> dict[str, Any]:
         """The counts in lists and numbers, for JSON."""
         stored = self.bounded.whole
@@ -106,8 +100,8 @@ class ScoreRows:
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any] | None) -> Any:
-        """The counts that `to_dict` wrote; None of None, and of a version with more columns."""
-        if parts is None or len(parts["rows"]) > 8:
+        """The counts that `to_dict` wrote; None of None."""
+        if parts is None:
             return None
         classes, scores, *counts = parts["rows"]
         rows = np.array(classes, np.int64), np.array(scores, float), *map(counts_of, counts)
@@ -380,12 +374,10 @@ def if_both(mine: Any, theirs: Any, add: Callable[[Any, Any], Any] = operator.ad
     return None if mine is None or theirs is None else add(mine, theirs)
 
 
-def counts_of(values: Sequence[float] | None) -> Any:
-    """Counts from JSON: whole numbers, or sums of weights; None of None."""
-    if values is None:
-        return None
-    weighted = any(isinstance(value, float) for value in values)
-    return np.array(values, float if weighted else np.int64)
+def counts_of(values: Sequence[Any]) -> AnyArray:
+    """Counts from JSON: whole numbers, or sums of weights."""
+    counts = np.array(values)
+    return counts if counts.size else counts.astype(np.int64)
 
 
 def _by_class(classes: Ints, values: AnyArray, n_classes: int) -> AnyArray:

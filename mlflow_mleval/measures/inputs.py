@@ -187,9 +187,6 @@ class Propensities:
 
 # ---- digests of truth and splits -----------------------------------------------------------------
 
-#: What a digest of the truth ends with. Older ones end with "-rows", and still older ones, made in
-#: the order of the rows, with nothing: they do not compare with these.
-SETS = "-sets"
 _MODULUS = 1 << 256
 # rows of a sparse matrix and cells of a dense one that are looked at together
 _ROWS = 1 << 14
@@ -259,11 +256,9 @@ def sums_of_both(a: int, b: int) -> int:
 
 
 def truth_digest(names: Iterable[Hashable], n: int, total: int) -> str:
-    """The digest of `n` rows over the labels `names`, from the sum of the rows' digests: 64
-    characters, the last are `SETS`.
-    """
+    """The digest of `n` rows over the labels `names`, from the sum of the rows' digests."""
     head = repr((tuple(map(str, names)), n, total))
-    return sha256(head.encode("utf-8", "surrogatepass")).hexdigest()[: -len(SETS)] + SETS
+    return sha256(head.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def instance_digest(names: Sequence[Hashable], truth: NDArray[np.uint64]) -> str:

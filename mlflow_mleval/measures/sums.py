@@ -24,7 +24,6 @@ from mlflow_mleval.measures.curves import (
 )
 from mlflow_mleval.measures.hierarchy import stretches
 from mlflow_mleval.measures.inputs import (
-    SETS,
     Propensities,
     added,
     dense,
@@ -79,7 +78,7 @@ class Sums:
     # fit_time, predict_time, where known of all parts
     seconds: Mapping[str, float] = field(default_factory=dict)
     # sum of the digests of the true label sets, which tells data apart
-    truth: int | None = None
+    truth: int = 0
     confusion: sparse.csr_array | None = None  # true x predicted, of one label of K classes
     ranks: Ints | None = None  # of one label: true classes with the highest score, the second, …
     largest: ScoreCounts | None = None  # of one label: right ones by the largest probability
@@ -117,46 +116,26 @@ class Sums:
                 parts[name] = value.tolist()
             elif isinstance(value, ScoreRows):
                 parts[name] = value.to_dict()
-        parts["truth"] = None if self.truth is None else f"{self.truth:064x}{SETS}"
-        parts["weighting"] = None if self.weighting is None else f"{self.weighting:064x}"
-        parts["counts"] = parts.pop("entering")
-        keys = {"confusion": "confusion", "ranks": "ranks", "counts_by_score": "scores"}
-        classes = {key: parts.pop(name) for name, key in (keys | {"largest": "confidence"}).items()}
-        if self.confusion is None:
-            return parts | {"classes": None, "scores": classes["scores"]}
-        pairs = self.confusion.tocoo()
-        classes["confusion"] = [part.tolist() for part in (pairs.row, pairs.col, pairs.data)]
-        return parts | {"classes": classes, "scores": None}
+        if self.confusion is not None:
+            pairs = self.confusion.tocoo()
+            parts["confusion"] = [part.tolist() for part in (pairs.row, pairs.col, pairs.data)]
+        return parts
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Sums:
         """The sums that `to_dict` wrote."""
-        own = {f.name: parts[f.name] for f in fields(cls) if f.name in parts}
-        own |= {"entering": parts["counts"], "columns": tuple(parts["columns"])}
-        number = np.int64 if parts.get("weight") is None else float
-        whole = {"entering": np.int64, "empty": np.int64, "by_label": number, "wrong": number}
-        own |= {name: np.array(own[name], kind) for name, kind in whole.items()}
-        for name in _SUMMED:
-            if own.get(name) is not None:  # older versions kept what rounding lost in a second row
-                rows = np.atleast_2d(np.array(own[name], float))
-                own[name] = rows.sum(axis=0)
-        n_labels = own["by_label"].shape[1]
-        by_score = parts.get("scores")
-        if classes := parts.get("classes"):
-            *places, numbers = classes["confusion"]
-            entries = counts_of(numbers), tuple(places)
-            own["confusion"] = sparse.csr_array(entries, shape=(n_labels, n_labels))
-            own["ranks"] = counts_of(classes["ranks"])
-            own["largest"] = ScoreCounts.from_dict(classes["confidence"])
-            by_score = classes["scores"]
-        by_score = by_score and {"n_classes": n_labels, **by_score}
-        own["counts_by_score"] = ScoreCounts.from_dict(by_score)
-        own["thresholds"] = ThresholdSums.from_dict(parts.get("thresholds"))
-        # older versions did not write them, or digests of another form
-        truth = parts.get("truth") or ""
-        own["truth"] = int(truth.removesuffix(SETS), 16) if truth.endswith(SETS) else None
-        own["weighting"] = parts.get("weighting") and int(parts["weighting"], 16)
+        own: dict[str, Any] = {
+            n: counts_of(v) if isinstance(v, list) else v for n, v in parts.items()
+        }
+        own["columns"] = tuple(parts["columns"])
         own["score_range"] = parts["score_range"] and tuple(parts["score_range"])
+        for name, kind in _BY_SCORE.items():
+            own[name] = kind.from_dict(parts[name])
+        if parts["confusion"] is not None:
+            *places, numbers = parts["confusion"]
+            width = own["by_label"].shape[1]
+            entries = counts_of(numbers), tuple(places)
+            own["confusion"] = sparse.csr_array(entries, shape=(width, width))
         return cls(**own)
 
     def mean_errors(self, kind: str) -> Array:
@@ -204,13 +183,6 @@ class Sums:
         return self.counts_by_score.pooled
 
     @property
-    def cells(self) -> int:
-        """How many numbers JSON takes, about, beside those of each label."""
-        parts = (self.largest, self.counts_by_score, self.thresholds)
-        of_pairs = 0 if self.confusion is None else 3 * self.confusion.nnz
-        return of_pairs + sum(part.cells for part in parts if part is not None)
-
-    @property
     def reach(self) -> str:
         """From where to where the scores reach, with the digits that show it."""
         shown = (
@@ -237,8 +209,12 @@ _ADDED: Mapping[str, Callable[[Any, Any], Any]] = {
     "weighting": sums_of_both,
     "score_range": lambda a, b: (min(a[0], b[0]), max(a[1], b[1])),
 }
-#: Real parts that are arrays.
-_SUMMED = ("totals", "errors", "squares", "weights")
+#: The parts that count by score.
+_BY_SCORE: Mapping[str, type[ScoreRows]] = {
+    "largest": ScoreCounts,
+    "counts_by_score": ScoreCounts,
+    "thresholds": ThresholdSums,
+}
 
 
 def summed_columns(columns: Mapping[str, Array], weights: Array | None) -> dict[str, Any]:
