@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from heapq import nlargest
 from itertools import chain
 from operator import or_
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -224,7 +224,6 @@ Owner: TypeAlias = tuple[int, int]
 _STEPS = 200_000  # partial solutions that are looked at, by all classes of an instance
 _COVERS = 2000  # sets of meeting nodes that are looked at
 _WAYS = 64  # shortest paths of one leg that differ in a shared node
-_TWINS = 8  # beyond so many, look for nodes that can stand in for each other
 
 
 def minimal_graphs(instance: AnyArray, sides: list[Side], rows: int) -> AnyArray:
@@ -320,20 +319,17 @@ class _Instance:
         """The shortest paths of a leg that are looked at; a single one has to be `whole`."""
         if self.sides[number].single(leg):
             return [self.masks[number][leg]] if whole else []
-        paths = self._ways(number, leg, ())
-        if len(paths) > _TWINS:
-            paths = self._ways(number, leg, self._twins)
+        paths = self._ways(number, leg)
         if len(paths) > _WAYS:
             self.exact = False
         return paths[:_WAYS]
 
-    def _ways(self, number: int, leg: int, spare: Collection[int]) -> list[int]:
+    def _ways(self, number: int, leg: int) -> list[int]:
         """The shortest paths of a leg; of those alike in shared nodes one with the fewest."""
         side = self.sides[number]
         above: dict[int, list[int]] = {}
         for lower, upper in self.edges[number][leg]:
-            if lower not in spare and upper not in spare:
-                above.setdefault(lower, []).append(upper)
+            above.setdefault(lower, []).append(upper)
         own = self.bit[side.high[leg]]
         ways: dict[int, dict[int, int]] = {side.high[leg]: {own & self.shared: own}}
         # numbers fall upwards, but the dummy node, which has the highest, is a top
@@ -349,27 +345,6 @@ class _Instance:
                     break
             ways[node] = fewest
         return list(ways.get(side.low[leg], {}).values())
-
-    @cached_property
-    def _twins(self) -> set[int]:
-        """Nodes of one side for which another one with the same neighbours can stand in."""
-        lower = defaultdict(set)
-        upper = defaultdict(set)
-        for number, edges in enumerate(self.edges):
-            for leg, path in edges.items():
-                for low, high in path:
-                    upper[low].add((number, leg, high))
-                    lower[high].add((number, leg, low))
-        own, other = (reduce(or_, side.values()) for side in self.masks)
-        contested = own & other
-        first: dict[Any, int] = {}
-        both = upper.keys() & lower.keys()
-        inner = sorted(node for node in both if not self.bit[node] & contested)
-        return {
-            node
-            for node in inner
-            if first.setdefault((frozenset(upper[node]), frozenset(lower[node])), node) != node
-        }
 
     def solve(self) -> tuple[int, int, int, bool]:
         """Sizes of the intersection and of both graphs, and whether the search was exhaustive."""
