@@ -300,7 +300,6 @@ class _Instance:
         for mask in chain.from_iterable(side.values() for side in masks):
             self.shared |= once & mask
             once |= mask
-        self.extended = [reduce(or_, (masks[side][leg] for leg in used[side])) for side in (0, 1)]
         ways = [
             {leg: self._paths(number, leg, leg in whole) for leg in edges}
             for number, (edges, whole) in enumerate(by_side)
@@ -406,23 +405,13 @@ class _Instance:
             lives.append(after)
             after |= reduce(or_, ways)
         for (side, top, ways), live in zip(steps, reversed(lives), strict=True):
-            gains = [self._gains(graphs[side], side, top, ways) for graphs in states]
-            if all(more == {0} for more in gains):
-                continue
             frontier = _Frontier(live)
-            for (true, pred), more in zip(states, gains, strict=True):
-                for nodes in more:
+            for true, pred in states:
+                joined = (pred if side else true) & top
+                for nodes in {0, *ways} if joined else ways:
                     frontier.add(*((true, pred | nodes) if side else (true | nodes, pred)))
             states = self._bounded(frontier, most)
         return states
-
-    def _gains(self, graph: int, side: int, top: int, ways: list[int]) -> set[int]:
-        """What the ways add to the graph of a side, each; nothing, too, where it has the top."""
-        more = {way & ~graph for way in ways}
-        if not graph & top:
-            return more
-        # joined already: nodes that can never lie in the other graph are no gain
-        return {0, *(nodes for nodes in more if nodes & self.extended[1 - side])}
 
     @staticmethod
     def _bits(mask: int) -> Iterator[int]:
@@ -447,10 +436,10 @@ class _Instance:
         def extend(chosen: int, size: int) -> None:
             nonlocal calls
             calls += 1
-            missing, needed = _missing(wanted, chosen)
+            missing = next((tops for tops in wanted if not tops & chosen), 0)
             if not missing:
                 covers[chosen] = None
-            elif needed <= size:
+            elif size:
                 while missing and calls < _COVERS:
                     extend(chosen | (missing & -missing), size - 1)
                     missing &= missing - 1
@@ -481,17 +470,6 @@ def _inside(
     for leg in edges.keys() - whole:
         edges[leg] = [edge for edge in edges[leg] if edge in inside]
     return edges, whole
-
-
-def _missing(wanted: list[int], chosen: int) -> tuple[int, int]:
-    """The first set without a chosen node, 0 without one; and the least number of nodes for all."""
-    first = seen = needed = 0
-    for tops in wanted:
-        if not tops & chosen:
-            first = first or tops
-            needed += not tops & seen  # sets without a common node need one each
-            seen |= tops
-    return first, needed
 
 
 class _Frontier:
