@@ -259,16 +259,11 @@ class _Legs:
     def __init__(self, legs: Legs):
         self.low = legs.low.tolist()
         self.high = legs.high.tolist()
-        self.size = np.diff(legs.nodes.indptr).tolist()
         self.first = np.searchsorted(legs.edge[:, 0], np.arange(len(self.low) + 1)).tolist()
         self.edge = legs.edge[:, 1:]
 
     def edges(self, leg: int) -> list[Edge]:
         return list(map(tuple, self.edge[self.first[leg] : self.first[leg + 1]].tolist()))
-
-    def single(self, leg: int) -> bool:
-        """Whether the leg has a single path, which has one edge fewer than nodes."""
-        return self.first[leg + 1] - self.first[leg] < self.size[leg]
 
 
 class _Instance:
@@ -284,8 +279,7 @@ class _Instance:
         self.exact = True
         self.sides = sides
         self.bit: dict[int, int] = defaultdict(lambda: 1 << len(self.bit))
-        by_side = [_inside(*parts) for parts in zip(sides, used, joins, strict=True)]
-        self.edges = [edges for edges, _ in by_side]
+        self.edges = [_inside(*parts) for parts in zip(sides, used, joins, strict=True)]
         self.masks = masks = [
             {
                 leg: reduce(
@@ -301,8 +295,8 @@ class _Instance:
             self.shared |= once & mask
             once |= mask
         ways = [
-            {leg: self._paths(number, leg, leg in whole) for leg in edges}
-            for number, (edges, whole) in enumerate(by_side)
+            {leg: self._ways(number, leg) for leg in edges}
+            for number, edges in enumerate(self.edges)
         ]
         # the paths of each class to each of its own meeting nodes, and those of all of a side
         self.classes: dict[Owner, dict[int, list[int]]] = {}
@@ -313,15 +307,6 @@ class _Instance:
                 to_tops[self.bit[side.high[leg]]] = ways[number][leg]
             for leg in joins[number]:
                 self.joins[number][self.bit[side.high[leg]]] += ways[number][leg]
-
-    def _paths(self, number: int, leg: int, whole: bool) -> list[int]:
-        """The shortest paths of a leg that are looked at; a single one has to be `whole`."""
-        if self.sides[number].single(leg):
-            return [self.masks[number][leg]] if whole else []
-        paths = self._ways(number, leg)
-        if len(paths) > _WAYS:
-            self.exact = False
-        return paths[:_WAYS]
 
     def _ways(self, number: int, leg: int) -> list[int]:
         """The shortest paths of a leg; of those alike in shared nodes one with the fewest."""
@@ -343,7 +328,10 @@ class _Instance:
                 if len(fewest) > _WAYS:
                     break
             ways[node] = fewest
-        return list(ways.get(side.low[leg], {}).values())
+        paths = list(ways.get(side.low[leg], {}).values())
+        if len(paths) > _WAYS:
+            self.exact = False
+        return paths[:_WAYS]
 
     def solve(self) -> tuple[int, int, int, bool]:
         """Sizes of the intersection and of both graphs, and whether the search was exhaustive."""
@@ -460,16 +448,11 @@ class _Instance:
         return list(covers)
 
 
-def _inside(
-    side: _Legs, legs: list[int], others: list[int]
-) -> tuple[dict[int, list[Edge]], set[int]]:
-    """The edges of legs and others within the graph of the legs; and the legs wholly there."""
+def _inside(side: _Legs, legs: list[int], others: list[int]) -> dict[int, list[Edge]]:
+    """The edges of legs and of others within the graph of the legs."""
     edges = {leg: side.edges(leg) for leg in chain(legs, others)}
     inside = set(chain.from_iterable(edges[leg] for leg in legs))
-    whole = {leg for leg, path in edges.items() if inside.issuperset(path)}
-    for leg in edges.keys() - whole:
-        edges[leg] = [edge for edge in edges[leg] if edge in inside]
-    return edges, whole
+    return {leg: [edge for edge in path if edge in inside] for leg, path in edges.items()}
 
 
 class _Frontier:
