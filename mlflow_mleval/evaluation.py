@@ -7,13 +7,13 @@ follows; those of disjoint batches add up.
 
 from __future__ import annotations
 
+import reprlib
 import sys
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from hashlib import sha256
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
@@ -269,9 +269,7 @@ class Evaluation(Reported):
          '1 of 2 labels never occur in the truth; what they count in macro averages is convention (sklearn)',
          'labels with a score of at least 0.5 were predicted, but the scores reach from -3 to 4: they are no probabilities')
         """  # noqa: E501
-        doubts = doubts_about(
-            self.kind, self.total, self.label_names, self.conventions, self.threshold, self.inputs
-        )
+        doubts = doubts_about(self.kind, self.total, self.label_names, self.threshold)
         off = self._figures[1]
         return doubts if not off else (*doubts, about_bounds(off))
 
@@ -857,7 +855,6 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
 
 def _refuse_differences(first: Evaluation, evaluations: Sequence[Evaluation]) -> None:
     """Raise where these are not parts of one evaluation."""
-    ways = {"label_names": "Pass the same `label_names` for all"}
     for i, ev in enumerate(evaluations):
         if not isinstance(ev, Evaluation):
             raise TypeError(f"`evaluations` must be Evaluations, got {type(ev).__name__} at {i}.")
@@ -865,17 +862,13 @@ def _refuse_differences(first: Evaluation, evaluations: Sequence[Evaluation]) ->
             a, b = getattr(first, name), getattr(ev, name)
             if a == b:
                 continue
-            got = f"{a!r} and {b!r}"
+            got = f"{reprlib.repr(a)} and {reprlib.repr(b)}"
             if isinstance(a, Mapping) and isinstance(b, Mapping):
                 key = next(key for key in [*a, *b] if a.get(key) != b.get(key))
                 got = f"{key} {a.get(key)!r} and {b.get(key)!r}"
-            elif isinstance(a, tuple) and isinstance(b, tuple) and max(len(a), len(b)) > 4:
-                pairs = enumerate(zip_longest(a, b, fillvalue="none"))
-                at, x, y = next((at, x, y) for at, (x, y) in pairs if x != y)
-                got = f"{x!r} and {y!r} (number {at})"
-            how = ways.get(name, "Evaluate all parts alike")
             raise ValueError(
-                f"`evaluations` must agree in {name}, got {got} at positions 0 and {i}. {how}."
+                f"`evaluations` must agree in {name}, got {got} at positions 0 and {i}. Evaluate "
+                "all parts alike, with the same `label_names` and options."
             )
         if (None in ev.sums) != (None in first.sums):
             raise ValueError(f"`evaluations` must all have folds or none, got both at 0 and {i}.")

@@ -42,6 +42,7 @@ from mlflow_mleval.measures.label_ranking import (
 )
 from mlflow_mleval.measures.owa import awareness
 from mlflow_mleval.measures.registry import (
+    CLASS_SETS,
     ECE_NAME,
     LABEL_SETS,
     MEASURES,
@@ -511,14 +512,9 @@ def _seconds(value: Any, name: str, folds: list[Hashable]) -> dict[Hashable, flo
 
 # ---- why measures are absent, and what to know of the input --------------------------------------
 
-#: What leaves single measures without a value.
-_UNDEFINED = {
-    "s_min": "no `train_labels` were given",
-    "binomial_gain": "with this Hamming loss all profiles are the same",
-    "kappa": "all true and all predicted classes are one",
-}
-#: Families that need scores.
-_OF_SCORES = ("ranking", "at-k", "curve", "probability", "hierarchical-threshold")
+#: Families that need scores, and such as are probabilities.
+_OF_SCORES = ("ranking", "at-k", "curve")
+_OF_PROBABILITIES = ("probability", "hierarchical-threshold")
 
 
 def why_absent(
@@ -528,38 +524,25 @@ def why_absent(
     measure = MEASURES[name]
     family = measure.family
     hierarchical = family.startswith("hierarchical")
-    on_thresholds = family == "hierarchical-threshold"
-    of_scores = family in _OF_SCORES or name.startswith(("soft_", "distance_"))
-    improbable = sums.errors is None or sums.confusion is not None
+    of_probabilities = family in _OF_PROBABILITIES or name.startswith("soft_")
+    of_scores = of_probabilities or family in _OF_SCORES or name.startswith("distance_")
     undefined = sums.n - dict(zip(sums.columns, sums.entering, strict=True)).get(name, sums.n)
-    never_true = family in ("at-k", "one-label") or on_thresholds
-    of_others = (
-        (kind == ONE_LABEL and name.startswith("micro_"), "of one label it is top1_accuracy"),
-        (kind == ONE_LABEL, "it is of label sets, and here each instance has one label"),
-        (
-            measure.kinds == (ONE_LABEL,),
-            f"it is of one label of several classes, and here are {kind}",
-        ),
-        (True, "it needs label matrices: use `evaluate` with `hierarchy`"),
-    )
     reasons = (
         (family == "cost", "it was not measured, or not of all parts"),
         (sums.weight == 0, "all instances have the weight 0"),
         (kind in measure.asked and name not in asked, "it was not asked for"),
-        *(() if kind in measure.kinds else of_others),
+        (kind not in measure.kinds, f"it is of {' or '.join(measure.kinds)}, not of {kind}"),
         (hierarchical and not has_hierarchy, "no `hierarchy` was given"),
         (of_scores and sums.score_range is None, "no scores were given"),
-        ((family == "probability" or on_thresholds) and improbable, _no_probabilities(sums)),
-        (on_thresholds and sums.weight is not None, "it has no form with `sample_weight`"),
+        (of_probabilities and sums.errors is None, _no_probabilities(sums)),
+        (
+            family == "hierarchical-threshold" and sums.weight is not None,
+            "it has no form with `sample_weight`",
+        ),
         (name in sums.columns, f"it is not defined for {undefined} of {sums.n} instances"),
-        (name in _UNDEFINED, _UNDEFINED.get(name, "")),
-        (name.startswith("distance_"), "there is no score for each class"),
-        (family == "hierarchical-level", "no class of this level is true or predicted"),
-        (family == "curve", "no class has both instances and others"),
-        (kind == LABEL_SETS and never_true, "nothing is true"),
-        (hierarchical, "it was not asked for"),
-        (family == "at-k", "there are no more classes than that, or no score for each of them"),
-        (True, _no_probabilities(sums)),
+        (name == "s_min", "no `train_labels` were given"),
+        (hierarchical and not measure.asked, "it was not asked for"),
+        (True, "it is not defined for these instances together"),
     )
     return next(text for holds, text in reasons if holds)
 
@@ -577,40 +560,27 @@ def doubts_about(
     kind: str,
     sums: Sums,
     names: Sequence[Hashable],
-    conventions: str,
     threshold: Any,
-    inputs: Sequence[str],
 ) -> tuple[str, ...]:
     """What a reader of the measures must know about the input."""
     doubts = []
+    conventions = sums.conventions
     if sums.weight is not None:
         text = f"the {sums.n} instances count by their sample weights, in all {sums.weight:.6g}"
         doubts.append(f"{text}; counts of labels are sums of weights")
-    if kind == ONE_LABEL:
-        if lacking := [name for name, n in zip(names, sums.by_label[2], strict=True) if not n]:
-            doubts.append(
-                f"{len(lacking)} of {len(names)} classes never occur in the truth "
-                f"({some(map(repr, lacking), 4)}); macro averages leave out those that are not "
-                "predicted either"
-            )
-        return tuple(doubts)
-    if empty := int(sums.empty[1]):
+    never = int((sums.by_label[2] == 0).sum())
+    if kind != ONE_LABEL and (empty := int(sums.empty[1])):
         text = f"{empty} of {sums.n} instances have no true label; what they count is convention"
         doubts.append(f"{text} ({conventions})")
-    never = int((sums.by_label[2] == 0).sum())
-    if never and kind == LABEL_SETS:
+    if never and kind != CLASS_SETS:
+        noun = "labels" if kind == LABEL_SETS else "classes"
         doubts.append(
-            f"{never} of {len(names)} labels never occur in the truth; what they count in macro "
+            f"{never} of {len(names)} {noun} never occur in the truth; what they count in macro "
             f"averages is convention ({conventions})"
         )
-    if threshold == 0.5 and sums.errors is None:
+    if kind == LABEL_SETS and threshold == 0.5 and sums.errors is None:
         text = "labels with a score of at least 0.5 were predicted, but the scores reach"
         doubts.append(f"{text} {sums.reach}: they are no probabilities")
-    decides = sums.errors is not None and "y_pred" not in inputs and sums.size
-    if decides and (sums.mean_errors("soft") == sums.mean_errors("hard")).all():
-        doubts.append(
-            "all scores are 0 or 1, so the ranking measures tell little more than the label sets do"
-        )
     return tuple(doubts)
 
 

@@ -373,6 +373,9 @@ def test_costs_of_classes_weigh_errors():
         mleval.merge([weighted, mleval.evaluate_hierarchical(true, pred, h)])
 
 
+UNDEFINED = "it is not defined for these instances together"
+
+
 def test_reasons_say_what_is_missing():
     h = mleval.Hierarchy([("a", "b"), ("a", "c")])
     options = {"hierarchy": h, "label_names": ["b", "c"], "measures": ["hmc", "distance_at_3"]}
@@ -382,12 +385,12 @@ def test_reasons_say_what_is_missing():
     assert without["f_max"] == without["distance_at_3"] == "no scores were given"
     wide = mleval.evaluate(y, np.array(s) * 2, **options).absent
     assert wide["f_max"].startswith("it needs scores in [0, 1]")
-    assert mleval.evaluate([[0, 0]], [[0.9, 0.2]], **options).absent["f_max"] == "nothing is true"
+    assert mleval.evaluate([[0, 0]], [[0.9, 0.2]], **options).absent["f_max"] == UNDEFINED
     assert mleval.evaluate(y, s, measures="hmc").absent["f_max"] == "no `hierarchy` was given"
     sets = mleval.evaluate_hierarchical([["b"]], [["c"]], h, measures="hmc").absent
-    assert sets["f_max"] == "it needs label matrices: use `evaluate` with `hierarchy`"
+    assert sets["f_max"] == "it is of label sets, not of class sets"
     one = mleval.evaluate(["b", "c"], [0.1, 0.8], **options).absent
-    assert one["distance_at_3"] == "there is no score for each class"
+    assert one["distance_at_3"] == UNDEFINED
 
 
 def test_sparse_scores_that_are_never_made_dense():
