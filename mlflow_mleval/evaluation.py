@@ -173,8 +173,8 @@ class Evaluation(Reported):
     def truth_digest(self) -> str:
         """What tells the truth from other data.
 
-        It is made of the names of the labels, the number of instances, and the sum modulo 2^256 of
-        256 bits of each label set: the same in whatever batches, folds or order they are
+        It is made of the names of the labels, the number of instances, and the sum modulo 2^64 of
+        64 bits of each label set: the same in whatever batches, folds or order they are
         evaluated and merged. It does not tell the order of instances, and who means to deceive can
         make up two truths of one sum. One that several folds test counts as often.
         """
@@ -185,7 +185,7 @@ class Evaluation(Reported):
     def weights_digest(self) -> str | None:
         """What tells the weights from others, in whatever order; None where each counts once."""
         total = self.total.weighting
-        return None if total is None else sha256(f"{total:064x}".encode()).hexdigest()
+        return None if total is None else sha256(str(total).encode()).hexdigest()
 
     @property
     def measures(self) -> dict[str, float]:

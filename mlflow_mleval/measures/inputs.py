@@ -187,17 +187,14 @@ class Propensities:
 
 # ---- digests of truth and splits -----------------------------------------------------------------
 
-_MODULUS = 1 << 256
 # rows of a sparse matrix and cells of a dense one that are looked at together
 _ROWS = 1 << 14
 _CELLS = 1 << 18
-_GOLDEN = 0x9E3779B97F4A7C15
-_SEEDS = np.array([i * _GOLDEN % 2**64 for i in range(1, 5)], np.uint64)
 
 
-def row_digests(truth: Any) -> NDArray[np.uint32]:
-    """256 bits that tell which columns of each row of a checked matrix are set, shape (N, 8): those
-    of the columns are added up and mixed."""
+def row_digests(truth: Any) -> NDArray[np.uint64]:
+    """64 bits that tell which columns of each row of a checked matrix are set: those of the columns
+    are added up and mixed."""
     n, width = truth.shape
     step = _ROWS if sparse.issparse(truth) else max(1, _CELLS // width)
     parts = []
@@ -211,48 +208,35 @@ def row_digests(truth: Any) -> NDArray[np.uint32]:
             columns = np.flatnonzero(rows) % width
             ends = np.append(0, np.cumsum(np.count_nonzero(rows, axis=1)))
         few = width < len(columns)
-        each = _mixed_words(np.arange(width))[columns] if few else _mixed_words(columns)
-        running = np.concatenate([np.zeros((1, 4), np.uint64), each])
-        running = running.cumsum(axis=0, dtype=np.uint64)
-        parts.append(_halves(_mixed(running[ends[1:]] - running[ends[:-1]])))
+        each = _mixed(np.arange(width))[columns] if few else _mixed(columns)
+        running = np.append(np.uint64(0), each.cumsum(dtype=np.uint64))
+        parts.append(_mixed(running[ends[1:]] - running[ends[:-1]]))
     return np.concatenate(parts)
 
 
-def _mixed_words(numbers: AnyArray) -> NDArray[np.uint64]:
-    """256 bits of each whole number, in four words."""
-    return _mixed(numbers.astype(np.uint64)[:, None] + _SEEDS)
-
-
-def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Words of which each bit depends on all bits of these (Steele, Lea and Flood 2014, "Fast
+def _mixed(numbers: AnyArray) -> NDArray[np.uint64]:
+    """64 bits of which each depends on all bits of a number (Steele, Lea and Flood 2014, "Fast
     splittable pseudorandom number generators"); sums wrap round.
     """
-    words = words + np.uint64(_GOLDEN)
+    words = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
 
 
-def _halves(words: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """Words in halves, in one order on every machine."""
-    return words.astype("<u8").view("<u4")
-
-
-def added(digests: NDArray[np.uint32]) -> int:
+def added(digests: NDArray[np.uint64]) -> int:
     """The sum of the rows' digests, whatever their order."""
-    columns = digests.sum(axis=0, dtype=np.uint64).tolist()
-    return sum(column << 32 * i for i, column in enumerate(columns)) % _MODULUS
+    return int(digests.sum(dtype=np.uint64))
 
 
-def weighted_rows(digests: NDArray[np.uint32], weights: Array) -> int:
+def weighted_rows(digests: NDArray[np.uint64], weights: Array) -> int:
     """The sum of digests that tell each row and its weight, whatever their order."""
-    rows = np.ascontiguousarray(digests).view("<u8")
-    return added(_halves(_mixed(rows ^ _mixed_words(weights.view(np.uint64)))))
+    return added(_mixed(digests ^ _mixed(weights.view(np.uint64))))
 
 
 def sums_of_both(a: int, b: int) -> int:
     """The sum over the rows of both."""
-    return (a + b) % _MODULUS
+    return (a + b) % (1 << 64)
 
 
 def truth_digest(names: Iterable[Hashable], n: int, total: int) -> str:

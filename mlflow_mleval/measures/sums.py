@@ -494,9 +494,7 @@ def sum_folds(
                 tables[-1].insert(0, "fold", [key] * len(tables[-1]))
     if not instances:
         return sums, None, None
-    # The first 64 bits are enough to tell the instances of one table apart.
-    numbers = digests.view("<u8")[:, 0].astype(np.uint64)
-    return sums, pd.concat(tables).sort_index().reset_index(drop=True), numbers
+    return sums, pd.concat(tables).sort_index().reset_index(drop=True), digests
 
 
 def _seconds(value: Any, name: str, folds: list[Hashable]) -> dict[Hashable, float]:

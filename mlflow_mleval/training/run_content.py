@@ -246,9 +246,7 @@ class RunContent:
         """One row an instance, as parquet; values that it cannot mix as text."""
         table = present(self.ev.instances).reset_index(names=schema.INSTANCE)
         mixed = {name: table[name].map(str) for name in table if table[name].dtype == object}
-        if self.ev.instance_truth is None:
-            return _parquet(table.assign(**mixed))
-        truth = instance_digest(table[schema.INSTANCE], self.ev.instance_truth)
+        truth = instance_digest(table[schema.INSTANCE], present(self.ev.instance_truth))
         return _parquet(table.assign(**mixed), {schema.INSTANCE_TRUTH: truth})
 
     @cached_property
