@@ -7,16 +7,14 @@ follows; those of disjoint batches add up.
 
 from __future__ import annotations
 
-import sys
+import reprlib
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from hashlib import sha256
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import click
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
@@ -170,25 +168,22 @@ class Evaluation(Reported):
         return LABEL_SETS if self.total.confusion is None else ONE_LABEL
 
     @property
-    def truth_digest(self) -> str | None:
-        """What tells the truth from other data; None where a part was evaluated by a version that
-        did not keep it.
+    def truth_digest(self) -> str:
+        """What tells the truth from other data.
 
-        It is made of the names of the labels, the number of instances, and the sum modulo 2^256 of
-        256 bits of each label set: the same in whatever batches, folds or order they are
+        It is made of the names of the labels, the number of instances, and the sum modulo 2^64 of
+        64 bits of each label set: the same in whatever batches, folds or order they are
         evaluated and merged. It does not tell the order of instances, and who means to deceive can
         make up two truths of one sum. One that several folds test counts as often.
         """
         sums = self.total
-        if sums.truth is None:
-            return None
         return digests.truth_digest(self.label_names, sums.n, sums.truth)
 
     @property
     def weights_digest(self) -> str | None:
         """What tells the weights from others, in whatever order; None where each counts once."""
         total = self.total.weighting
-        return None if total is None else sha256(f"{total:064x}".encode()).hexdigest()
+        return None if total is None else sha256(str(total).encode()).hexdigest()
 
     @property
     def measures(self) -> dict[str, float]:
@@ -272,9 +267,7 @@ class Evaluation(Reported):
          '1 of 2 labels never occur in the truth; what they count in macro averages is convention (sklearn)',
          'labels with a score of at least 0.5 were predicted, but the scores reach from -3 to 4: they are no probabilities')
         """  # noqa: E501
-        doubts = doubts_about(
-            self.kind, self.total, self.label_names, self.conventions, self.threshold, self.inputs
-        )
+        doubts = doubts_about(self.kind, self.total, self.label_names, self.threshold)
         off = self._figures[1]
         return doubts if not off else (*doubts, about_bounds(off))
 
@@ -419,9 +412,8 @@ class Evaluation(Reported):
         """The evaluation that `to_dict` wrote."""
         own = dict(parts)
         own |= {name: tuple(v) for name, v in parts.items() if isinstance(v, list)}
-        how = {"conventions": parts["conventions"]}
-        sums = {part["fold"]: Sums.from_dict({**how, **part}) for part in own.pop("sums")}
-        return cls(sums, **own)
+        by_fold = [dict(part) for part in own.pop("sums")]
+        return cls({part.pop("fold"): Sums.from_dict(part) for part in by_fold}, **own)
 
 
 #: In what evaluations agree that are merged.
@@ -750,10 +742,7 @@ def _weights_of(sample_weight: Any, n: int, index: pd.Index | None) -> Array | N
 
 
 def evaluate_batches(
-    batches: Iterable[Mapping[str, Any] | Sequence[Any]],
-    *,
-    progress: bool | None = None,
-    **options: Any,
+    batches: Iterable[Mapping[str, Any] | Sequence[Any]], **options: Any
 ) -> Evaluation:
     """Evaluate data larger than memory, batch by batch.
 
@@ -762,8 +751,6 @@ def evaluate_batches(
     batches : iterable of sequences or mappings
         Each holds the arguments of `evaluate`: ``(y_true, y_score)``, ``(y_true, y_score,
         y_pred)``, or by name, with ``folds`` if need be. Only one batch is held at a time.
-    progress : bool, optional
-        Show progress on standard error; by default where that is a terminal.
     **options
         Options of `evaluate` for all batches.
 
@@ -783,22 +770,18 @@ def evaluate_batches(
     """
     if options.get("train_labels") is not None:
         options["train_labels"] = Propensities.of(options["train_labels"])  # once
-    hidden = not (sys.stderr.isatty() if progress is None else progress)
     whole = None
-    with click.progressbar(
-        batches, label="evaluating", show_pos=True, file=sys.stderr, hidden=hidden
-    ) as bar:
-        for i, batch in enumerate(bar):
-            try:
-                of_part = {**options, "instances": False}
-                if isinstance(batch, Mapping):
-                    part = evaluate(**batch, **of_part)
-                else:
-                    part = evaluate(*batch, **of_part)
-                whole = part if whole is None else merge([whole, part])
-            except (ValueError, TypeError) as error:
-                kind = TypeError if isinstance(error, TypeError) else ValueError
-                raise kind(Message(f"batch {i}: ", error)) from error
+    for i, batch in enumerate(batches):
+        try:
+            of_part = {**options, "instances": False}
+            if isinstance(batch, Mapping):
+                part = evaluate(**batch, **of_part)
+            else:
+                part = evaluate(*batch, **of_part)
+            whole = part if whole is None else merge([whole, part])
+        except (ValueError, TypeError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(Message(f"batch {i}: ", error)) from error
     if whole is None:
         raise ValueError("`batches` must yield at least one batch, got none.")
     return whole
@@ -861,7 +844,6 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
 
 def _refuse_differences(first: Evaluation, evaluations: Sequence[Evaluation]) -> None:
     """Raise where these are not parts of one evaluation."""
-    ways = {"label_names": "Pass the same `label_names` for all"}
     for i, ev in enumerate(evaluations):
         if not isinstance(ev, Evaluation):
             raise TypeError(f"`evaluations` must be Evaluations, got {type(ev).__name__} at {i}.")
@@ -869,17 +851,13 @@ def _refuse_differences(first: Evaluation, evaluations: Sequence[Evaluation]) ->
             a, b = getattr(first, name), getattr(ev, name)
             if a == b:
                 continue
-            got = f"{a!r} and {b!r}"
+            got = f"{reprlib.repr(a)} and {reprlib.repr(b)}"
             if isinstance(a, Mapping) and isinstance(b, Mapping):
                 key = next(key for key in [*a, *b] if a.get(key) != b.get(key))
                 got = f"{key} {a.get(key)!r} and {b.get(key)!r}"
-            elif isinstance(a, tuple) and isinstance(b, tuple) and max(len(a), len(b)) > 4:
-                pairs = enumerate(zip_longest(a, b, fillvalue="none"))
-                at, x, y = next((at, x, y) for at, (x, y) in pairs if x != y)
-                got = f"{x!r} and {y!r} (number {at})"
-            how = ways.get(name, "Evaluate all parts alike")
             raise ValueError(
-                f"`evaluations` must agree in {name}, got {got} at positions 0 and {i}. {how}."
+                f"`evaluations` must agree in {name}, got {got} at positions 0 and {i}. Evaluate "
+                "all parts alike, with the same `label_names` and options."
             )
         if (None in ev.sums) != (None in first.sums):
             raise ValueError(f"`evaluations` must all have folds or none, got both at 0 and {i}.")
@@ -887,7 +865,4 @@ def _refuse_differences(first: Evaluation, evaluations: Sequence[Evaluation]) ->
 
 def _in_order(sums: Mapping[Hashable, Sums]) -> dict[Hashable, Sums]:
     """Folds sorted, so that the order of merging leaves no trace."""
-    try:
-        return {key: sums[key] for key in sorted(sums)}  # type: ignore[type-var]
-    except TypeError:
-        return dict(sorted(sums.items(), key=lambda item: (type(item[0]).__name__, str(item[0]))))
+    return dict(sorted(sums.items(), key=lambda item: (type(item[0]).__name__, item[0])))

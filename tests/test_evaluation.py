@@ -206,7 +206,7 @@ def test_merging_folds_is_evaluating_with_folds():
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        ({"label_names": list("abcdefh")}, r"label_names, got 'g' and 'h' \(number 6\) at positio"),
+        ({"label_names": list("abcdefh")}, "agree in label_names, got .* at positions 0 and 1"),
         ({"conventions": "mulan"}, "agree in conventions, got 'sklearn' and 'mulan'"),
         ({"threshold": 0.25}, "agree in threshold, got 0.5 and 0.25"),
         ({"y_pred": P}, r"agree in inputs, got \('y_score',\) and \('y_score', 'y_pred'\)"),
@@ -226,22 +226,13 @@ def test_merge_needs_evaluations():
         mleval.merge([mleval.evaluate(Y, S), {}])
 
 
-def test_batches_are_the_whole(capsys):
+def test_batches_are_the_whole():
     given = {"y_true": Y, "y_score": S, "folds": FOLDS}
     batches = ({n: x[i : i + 7] for n, x in given.items()} for i in range(0, N, 7))
     whole = mleval.evaluate(Y, S, folds=FOLDS, threshold=0.3)
     same(mleval.evaluate_batches(batches, threshold=0.3), whole)
     twice = mleval.evaluate(np.vstack([Y, Y]), np.vstack([S, S]))
     same(mleval.evaluate_batches([(Y, S), (Y, S)]), twice)
-    assert capsys.readouterr() == ("", "")
-
-
-def test_progress_goes_to_standard_error(capsys):
-    for batches in ([(Y, S), (Y, S)], iter([(Y, S)] * 3)):
-        mleval.evaluate_batches(batches, progress=True)
-        assert capsys.readouterr() == ("", "evaluating\n")  # a bar where it is a terminal
-        mleval.evaluate_batches([(Y, S)])
-        assert capsys.readouterr() == ("", "")
 
 
 def test_a_bad_batch_is_numbered():
@@ -279,7 +270,7 @@ def test_flat_and_hierarchical_measures_together():
     both = mleval.evaluate(Y, S, P, label_names=LEAVES, hierarchy=h)
     own = mleval.evaluate_hierarchical(sets(Y), sets(P), h)
     pd.testing.assert_frame_equal(both.instances[list(own.instances)], own.instances)
-    assert own.absent["f1"] == "it needs label matrices: use `evaluate` with `hierarchy`"
+    assert own.absent["f1"] == "it is of label sets, not of class sets"
     assert own.absent["tree_induced_error"].startswith("it is not defined for ")
     assert mleval.evaluate(Y, S).absent["h_f1"] == "no `hierarchy` was given"
 
@@ -353,20 +344,10 @@ def test_other_data_have_another_digest():
     assert digest(Y) != digest(Y, label_names=LEAVES) and digest(Y[::-1]) == digest(Y)
 
 
-def test_the_digest_travels_and_an_older_evaluation_has_none():
+def test_the_digest_travels():
     ev = mleval.evaluate(Y, S, folds=np.arange(N) % 3)
-    written = json.loads(json.dumps(replace(ev, split="s").to_dict()))
-    back = Evaluation.from_dict(written)
+    back = Evaluation.from_dict(json.loads(json.dumps(replace(ev, split="s").to_dict())))
     assert (back.truth_digest, back.split) == (ev.truth_digest, "s") and len(ev.truth_digest) == 64
-    for part in written["sums"]:
-        del part["truth"]
-    del written["split"]
-    older = Evaluation.from_dict(written)
-    assert older.truth_digest is None and older.split is None and older.measures == ev.measures
-    assert mleval.merge([older, ev]).truth_digest is None
-    for part in written["sums"]:
-        part["truth"] = "a" * 64  # of another form
-    assert Evaluation.from_dict(written).truth_digest is None
 
 
 def test_parts_know_what_is_theirs():

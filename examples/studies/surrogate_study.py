@@ -103,7 +103,7 @@ def surrogate_study(
     done = [] if held is None else held.methods
     missing = [k for k, method in methods.items() if method not in done]
     splits = list(folds.split(X))
-    learner = NearestNeighbourMinimiser(n_neighbors, max_candidates=2**20)
+    learner = NearestNeighbourMinimiser(n_neighbors)
     predicted = [
         learner.fit(X[train], Y[train]).predict_all(X[test], missing)
         for train, test in splits

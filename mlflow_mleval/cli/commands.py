@@ -63,11 +63,6 @@ _HIERARCHICAL = (
     _of_hierarchy(
         "--lca-max-distance", type=float, help="Classes farther apart meet in a dummy ancestor."
     ),
-    _of_hierarchy(
-        "--class-costs",
-        type=click.Choice(["siblings"]),
-        help="Share the cost of an error among the children (h_loss). Default: each costs 1.",
-    ),
     _of_hierarchy("--count-root", is_flag=True, default=None, help="Count the root, as HEMKit."),
 )
 

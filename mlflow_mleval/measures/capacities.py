@@ -4,14 +4,15 @@ and the predictions that minimise such losses.
 A capacity mu gives every set of labels a weight, monotone in the set, mu(no label) = 0 and mu(all
 labels) = 1. The loss of an instance is one minus the Choquet integral of its correctness u = 1 -
 abs(s - y) with respect to mu (Hüllermeier et al. 2022, section 3). Capacities that depend only on
-the number of labels have a short cut: `dependence.owa_loss`.
+the number of labels have a short cut: `owa_loss`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
+from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,23 +22,23 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mlflow_mleval.measures.inputs import dense, error_blocks, slices, truth_and_scores
+from mlflow_mleval.measures.inputs import dense, error_blocks, truth_and_scores
 from mlflow_mleval.measures.owa import FAMILIES, family_weights, label_count, owa_weights
-from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, Places, binary_matrix, one_of
+from mlflow_mleval.validation import Array, Bools, Ints, binary_matrix, one_of
 
 #: Up to this many labels every set is looked at, so that a capacity is checked as a whole.
-MOST_TABULATED = 16
+MOST_CHECKED = 16
+_MOST_KEPT = 1 << MOST_CHECKED  # values of a set function, each asked for once
 _TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Capacity:
     """A monotone, normalised weight of the sets of K labels; make one with `from_function`,
-    `from_mobius`, `counting`, `binomial`, `polynomial` or `weighted`.
+    `from_mobius`, `counting` or `weighted`.
 
-    Labels are numbered from 0. As a bitmask, a set has bit i (of value 2**i) for label i. A
-    capacity may depend on which labels are relevant for the instance, so that being right on
-    relevant labels can count for more.
+    Labels are numbered from 0. A capacity may depend on which labels are relevant for the instance,
+    so that being right on relevant labels can count for more.
 
     Up to 16 labels, all sets are checked when the capacity is made (with no label relevant, if it
     depends on relevance). With more, and for the other relevances, each chain of sets that a loss
@@ -51,16 +52,30 @@ class Capacity:
     >>> mu = Capacity.from_function(lambda labels: (len(labels) / 3) ** 2, 3)
     >>> round(mu({0, 2}), 4)
     0.4444
-    >>> mu.mobius().round(4)
-    array([0.    , 0.1111, 0.1111, 0.2222, 0.1111, 0.2222, 0.2222, 0.    ])
     >>> Capacity.from_function(lambda labels: {0: 0, 1: 0.7, 2: 0.4, 3: 1}[len(labels)], 3)
     Traceback (most recent call last):
     ValueError: `capacity` must be monotone, got mu({0}) = 0.7 > mu({0, 1}) = 0.4 (of 6 such pairs). ...
     """  # noqa: E501
 
     n_labels: int
-    #: mu of the labels order[n, i:] of every row n and i = 0..K, given the relevant labels.
-    _chains: Callable[[Places, Bools], Array] = field(repr=False)
+    #: mu of the set in each row of members N x K, given the relevant labels of each.
+    _of_sets: Callable[[Bools, Bools], Array] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.n_labels > MOST_CHECKED:
+            _check_ends(self(()), self(range(self.n_labels)))
+            return
+        masks = np.arange(1 << self.n_labels)
+        sets = (masks[:, None] >> np.arange(self.n_labels) & 1).astype(bool)
+        values = self._of_sets(sets, np.zeros_like(sets))
+        _check_ends(values[0], values[-1])
+        pairs = []
+        for label in range(self.n_labels):
+            small = masks[~sets[:, label]]
+            large = small | 1 << label
+            for i, j in np.stack([small, large], 1)[_falls(values[small], values[large])]:
+                pairs.append((_set(sets[i]), values[i], _set(sets[j]), values[j]))
+        _check_steps(sorted(pairs, key=lambda pair: (len(pair[0]), pair[0], pair[2])))
 
     @classmethod
     def from_function(
@@ -77,35 +92,22 @@ class Capacity:
             Whether the capacity depends on the relevant labels: ``function`` takes the set of these
             as its second argument.
         """
-        n_labels = label_count(n_labels)
-        if not relevance and n_labels <= MOST_TABULATED:
-            sets = (frozenset(_labels(mask)) for mask in range(1 << n_labels))
-            return _tabulated(np.array([function(labels) for labels in sets], float))._checked()
+        once = lru_cache(_MOST_KEPT)(function)
 
-        def chains(order: Places, relevant: Bools) -> Array:
-            answers = np.empty((len(order), n_labels + 1))
-            asked: dict[tuple[frozenset[int], ...], float] = {}  # each different one once
-            for n, labels in enumerate(order.tolist()):
-                own = (frozenset(np.flatnonzero(relevant[n]).tolist()),) if relevance else ()
-                for i in range(n_labels + 1):
-                    key = (frozenset(labels[i:]), *own)
-                    if key not in asked:
-                        asked[key] = function(*key)
-                    answers[n, i] = asked[key]
-            return answers
+        def of_sets(members: Bools, relevant: Bools) -> Array:
+            sides = (members, relevant) if relevance else (members,)
+            return np.array([once(*map(_labels, rows)) for rows in zip(*sides, strict=True)], float)
 
-        return cls(n_labels, chains)._checked()
+        return cls(label_count(n_labels), of_sets)
 
     @classmethod
-    def from_mobius(
-        cls, masses: Mapping[Iterable[int], float] | ArrayLike, n_labels: int
-    ) -> Capacity:
+    def from_mobius(cls, masses: Mapping[Iterable[int], float], n_labels: int) -> Capacity:
         """A capacity given by its Möbius transform m: mu(A) is the sum of m(T) over the subsets T
         of A (eq. 10).
 
         Parameters
         ----------
-        masses : mapping from sets of label numbers to float, or array of shape (2**K,) by bitmask
+        masses : mapping from sets of label numbers to float
             Sets that are missing have mass 0.
 
         Raises
@@ -119,70 +121,29 @@ class Capacity:
         (0.5, 0.0)
         """
         n_labels = label_count(n_labels)
-        terms = _terms(masses, n_labels)
-        if n_labels <= MOST_TABULATED:
-            values = np.zeros(1 << n_labels)
+        terms = [(list(labels), float(mass)) for labels, mass in masses.items()]
+        _refuse_unknown("masses", chain.from_iterable(labels for labels, _ in terms), n_labels)
+
+        def of_sets(members: Bools, relevant: Bools) -> Array:
+            values = np.zeros(len(members))
             for labels, mass in terms:
-                values[sum(1 << i for i in labels)] += mass
-            for bit in _bits(values):
-                bit[:, 1] += bit[:, 0]
-            return _tabulated(values)._checked()
-        total = sum(mass for _, mass in terms)
-        if not abs(total - 1) <= _TOLERANCE or any(not labels for labels, _ in terms):
-            raise ValueError(f"`masses` must sum to 1, none on the empty set, got {total}.")
+                values += mass * members[:, labels].all(axis=1)
+            return values
 
-        def chains(order: Places, relevant: Bools) -> Array:
-            rank = np.argsort(order, axis=1)
-            gained = np.zeros((len(order), n_labels + 1))
-            for labels, mass in terms:  # a set is part of order[n, i:] up to its first label
-                gained[np.arange(len(order)), rank[:, labels].min(axis=1)] += mass
-            return np.cumsum(gained[:, ::-1], axis=1)[:, ::-1]
-
-        return cls(n_labels, chains)
+        return cls(n_labels, of_sets)
 
     @classmethod
-    def counting(cls, v: Callable[[float], float] | ArrayLike, n_labels: int) -> Capacity:
+    def counting(cls, v: Callable[[float], float], n_labels: int) -> Capacity:
         """A capacity that depends on the number of labels only: mu(A) = v(|A|/K) (section 4.2).
 
-        v is callable and non-decreasing from v(0) = 0 to v(1) = 1, or an array of its values at 0,
-        1/K, …, 1; else a ValueError names the sizes of the sets.
+        v is non-decreasing from v(0) = 0 to v(1) = 1; else a ValueError names the sets.
 
-        >>> Capacity.counting([0, 0.5, 0.4, 1], 3)
-        Traceback (most recent call last):
-        ValueError: `capacity` must be monotone, got mu(1 of 3 labels) = 0.5 > mu(2 of 3 labels) ...
-        """
-        n_labels = label_count(n_labels)
-        given = [v(j / n_labels) for j in range(n_labels + 1)] if callable(v) else v
-        values = np.array(given, dtype=float)
-        if values.shape != (n_labels + 1,):
-            raise ValueError(f"`v` must have {n_labels + 1} values, got shape {values.shape}.")
-        _check_ends(values[0], values[-1])
-        falls = np.flatnonzero(~(np.diff(values) >= -_TOLERANCE))
-        sizes = f"{{}} of {n_labels} labels"
-        _check_steps(
-            [(sizes.format(j), values[j], sizes.format(j + 1), values[j + 1]) for j in falls]
-        )
-        return _counting(np.diff(values)[::-1])
-
-    @classmethod
-    def binomial(cls, n_labels: int, k: int) -> Capacity:
-        """The counting capacity C(|A|, k) / C(K, k), k in 1..K: only sets of k right labels are
-        worth something (eq. 18).
-
-        >>> Capacity.binomial(4, 2)({0, 1, 3})
-        0.5
-        """
-        return _counting(owa_weights("binomial", label_count(n_labels), k))
-
-    @classmethod
-    def polynomial(cls, n_labels: int, alpha: float) -> Capacity:
-        """The counting capacity (|A|/K)^alpha, alpha >= 1: the larger, the more a large set is
-        worth (eq. 17).
-
-        >>> Capacity.polynomial(4, 2)({0, 1})
+        >>> Capacity.counting(lambda share: share**2, 4)({0, 1})
         0.25
         """
-        return _counting(owa_weights("polynomial", label_count(n_labels), alpha))
+        n_labels = label_count(n_labels)
+        by_size = np.array([v(j / n_labels) for j in range(n_labels + 1)], float)
+        return cls(n_labels, lambda members, _: by_size[members.sum(axis=1)])
 
     @classmethod
     def weighted(
@@ -218,47 +179,21 @@ class Capacity:
             raise ValueError("`weights` must be finite numbers, none negative and not all 0.")
         if not 0 < relevant_weight < np.inf:
             raise ValueError(f"`relevant_weight` must lie in (0, inf), got {relevant_weight!r}.")
-        value = v or (lambda share: share)
-        factor = float(relevant_weight)
-        capacity = _of_sums(weights, lambda part, whole: value(part / whole), factor)
-        return capacity._checked()
+
+        def of_sets(members: Bools, relevant: Bools) -> Array:
+            own = weights * np.where(relevant, relevant_weight, 1)
+            shares = (own * members).sum(axis=1) / own.sum(axis=1)
+            return shares if v is None else v(shares)
+
+        return cls(len(weights), of_sets)
 
     def __call__(self, labels: Iterable[int], relevant: Iterable[int] = ()) -> float:
         """mu of a set of label numbers, for an instance with these relevant labels."""
         sets = np.zeros((2, 1, self.n_labels), dtype=bool)
-        for row, chosen in zip(sets, (labels, relevant), strict=True):
-            chosen = list(chosen)
-            if unknown := [i for i in chosen if i not in range(self.n_labels)]:
-                raise ValueError(
-                    f"`labels` and `relevant` must hold labels 0..{self.n_labels - 1}, got "
-                    f"{unknown[:5]}."
-                )
+        for row, chosen in zip(sets, (list(labels), list(relevant)), strict=True):
+            _refuse_unknown("labels` and `relevant", chosen, self.n_labels)
             row[0, chosen] = True
         return float(self._of_sets(*sets)[0])
-
-    def _of_sets(self, members: Bools, relevant: Bools) -> Array:
-        """mu of the set in each row of members N x K."""
-        chains = self._chains(np.argsort(members, axis=1, kind="stable"), relevant)
-        return chains[np.arange(len(members)), self.n_labels - members.sum(axis=1)]
-
-    def values(self, relevant: Iterable[int] = ()) -> Array:
-        """mu of every set by bitmask, shape (2**K,), for at most 16 labels."""
-        if self.n_labels > MOST_TABULATED:
-            raise ValueError(
-                f"`values` must be asked for at most {MOST_TABULATED} labels, got {self.n_labels}."
-            )
-        sets = (np.arange(1 << self.n_labels)[:, None] >> np.arange(self.n_labels) & 1).astype(bool)
-        instance = np.isin(np.arange(self.n_labels), list(relevant))
-        return self._of_sets(sets, np.broadcast_to(instance, sets.shape))
-
-    def mobius(self, relevant: Iterable[int] = ()) -> Array:
-        """Möbius transform by bitmask, shape (2**K,), for at most 16 labels: the mass that is a
-        set's alone (eq. 11).
-        """
-        masses = self.values(relevant).copy()
-        for bit in _bits(masses):
-            bit[:, 1] -= bit[:, 0]
-        return masses
 
     def losses(self, errors: Array, relevant: Bools) -> Array:
         """Choquet loss of each row of errors, shape (N,), given the relevant labels of the same
@@ -268,55 +203,20 @@ class Capacity:
         largest or smaller, it is the sum of e_(i) (mu(A_(i)) - mu(A_(i+1))).
         """
         order = np.argsort(-errors, axis=1)
-        chain = self._chains(order, relevant)
-        steps = chain[:, :-1] - chain[:, 1:]
-        for n in np.flatnonzero(~(abs(chain[:, 0] - 1) <= _TOLERANCE)):
-            _check_ends(0.0, chain[n, 0])
-        falls = np.argwhere(~(steps >= -_TOLERANCE))
+        rank = np.argsort(order, axis=1)
+        chains = [self._of_sets(rank >= i, relevant) for i in range(self.n_labels + 1)]
+        values = np.stack(chains, axis=1)
+        for n in np.flatnonzero(~(abs(values[:, 0] - 1) <= _TOLERANCE)):
+            _check_ends(0.0, values[n, 0])
+        falls = np.argwhere(_falls(values[:, 1:], values[:, :-1]))
         _check_steps(
             [
-                (_set(order[n, i + 1 :]), chain[n, i + 1], _set(order[n, i:]), chain[n, i])
+                (_set(rank[n] > i), values[n, i + 1], _set(rank[n] >= i), values[n, i])
                 for n, i in falls
             ]
         )
-        return np.sum(np.take_along_axis(errors, order, axis=1) * steps, axis=1)
-
-    def _checked(self) -> Capacity:
-        """Itself, after a look at every set where labels are few, else at none and all."""
-        if self.n_labels > MOST_TABULATED:
-            _check_ends(self(()), self(range(self.n_labels)))
-            return self
-        values = self.values()
-        _check_ends(values[0], values[-1])
-        pairs = []
-        for i, bit in enumerate(_bits(values)):
-            for block, low in np.argwhere(~(bit[:, 0] <= bit[:, 1] + _TOLERANCE)):
-                small = int(block << (i + 1) | low)
-                sets = [(_set(_labels(mask)), values[mask]) for mask in (small, small | 1 << i)]
-                pairs.append((*sets[0], *sets[1]))
-        _check_steps(sorted(pairs, key=lambda pair: (len(pair[0]), pair[0], pair[2])))
-        return self
-
-
-def _terms(
-    masses: Mapping[Iterable[int], float] | ArrayLike, n_labels: int
-) -> list[tuple[list[int], float]]:
-    """Sets of labels with their masses, where these are not 0."""
-    if isinstance(masses, Mapping):
-        pairs = [(sorted(set(labels)), float(mass)) for labels, mass in masses.items()]
-    else:
-        by_mask = np.asarray(masses, dtype=float)
-        if n_labels > MOST_TABULATED or by_mask.shape != (1 << n_labels,):
-            raise ValueError(
-                "`masses` must be a mapping, or an array of 2**n_labels masses for at most "
-                f"{MOST_TABULATED} labels, got shape {by_mask.shape} for {n_labels} labels."
-            )
-        pairs = [(_labels(int(m)), float(by_mask[m])) for m in np.flatnonzero(by_mask)]
-    terms = [(labels, mass) for labels, mass in pairs if mass != 0]
-    numbers = {i for labels, _ in terms for i in labels}
-    if unknown := sorted((i for i in numbers if i not in range(n_labels)), key=str):
-        raise ValueError(f"`masses` must be of labels 0..{n_labels - 1}, got {unknown[:5]}.")
-    return terms
+        sorted_errors = np.take_along_axis(errors, order, axis=1)
+        return np.sum(sorted_errors * (values[:, :-1] - values[:, 1:]), axis=1)
 
 
 def choquet_loss(
@@ -351,48 +251,25 @@ def choquet_loss(
     return losses if per_instance else float(losses.mean())
 
 
-# ---- capacities that are a function of a sum over the labels of a set ----------------------------
-
-
-def _of_sums(
-    weights: AnyArray, value: Callable[[AnyArray, AnyArray], Array], relevant_weight: float = 1
-) -> Capacity:
-    """A capacity of the weights of the labels in a set, as a part of those of all labels."""
-
-    def chains(order: Places, relevant: Bools) -> Array:
-        own = np.take_along_axis(weights * np.where(relevant, relevant_weight, 1), order, axis=1)
-        below = np.pad(np.cumsum(own[:, ::-1], axis=1)[:, ::-1], ((0, 0), (0, 1)))
-        return value(below, below[:, :1])
-
-    return Capacity(len(weights), chains)
-
-
-def _tabulated(values: Array) -> Capacity:
-    """mu of every set by bitmask."""
-    n_labels = len(values).bit_length() - 1
-    return _of_sums(np.int64(1) << np.arange(n_labels), lambda mask, _: values[mask])
-
-
-def _counting(weights: Array) -> Capacity:
-    """v(|A|/K), given as OWA weights, the weight of the largest error first."""
-    by_size = np.append(0.0, np.cumsum(weights[::-1]))
-    return _of_sums(np.ones(len(weights), np.int64), lambda size, _: by_size[size])
-
-
 # ---- sets ----------------------------------------------------------------------------------------
 
 
-def _labels(mask: int) -> list[int]:
-    return [i for i in range(int(mask).bit_length()) if mask >> i & 1]
+def _labels(members: Bools) -> frozenset[int]:
+    return frozenset(np.flatnonzero(members).tolist())
 
 
-def _bits(values: Array) -> Iterable[Array]:
-    """For each label a view of the values as (…, without or with the label, …)."""
-    return (values.reshape(-1, 2, 1 << i) for i in range(len(values).bit_length() - 1))
+def _set(members: Bools) -> str:
+    return "{" + ", ".join(map(str, sorted(_labels(members)))) + "}"
 
 
-def _set(labels: Iterable[int]) -> str:
-    return "{" + ", ".join(map(str, sorted(int(i) for i in labels))) + "}"
+def _refuse_unknown(name: str, labels: Iterable[Any], n_labels: int) -> None:
+    if unknown := sorted({i for i in labels if i not in range(n_labels)}, key=str):
+        raise ValueError(f"`{name}` must hold labels 0..{n_labels - 1}, got {unknown[:5]}.")
+
+
+def _falls(small: Array, large: Array) -> Bools:
+    """Where a set is worth more than one that holds it."""
+    return ~(small <= large + _TOLERANCE)
 
 
 def _check_ends(empty: float, full: float) -> None:
@@ -415,13 +292,13 @@ def _check_steps(pairs: Sequence[tuple[str, float, str, float]]) -> None:
 
 # ---- minimisers of an expected loss --------------------------------------------------------------
 # Labels on which all sets of a distribution agree are fixed (the consensus rule of Hüllermeier et
-# al. 2022, section 6); of labels that agree or disagree in every set only how many flip is tried.
+# al. 2022, section 6); the rest is enumerated.
 
 
-MAX_CANDIDATES = 2**18
+#: Most labels that may be open; 2**18 label sets are compared in a second or so.
+MOST_OPEN = 18
 # expected losses that differ by less are taken for equal: they may differ by rounding alone
 _TIE = 1e-13
-_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -435,10 +312,8 @@ class Optimum:
 def bayes_optimal(
     label_sets: Any,
     probabilities: ArrayLike,
-    loss: str | Capacity = "binomial",
-    parameter: float | None = None,
-    *,
-    max_candidates: int = MAX_CANDIDATES,
+    loss: str = "binomial",
+    parameter: float = 1,
 ) -> Optimum:
     """The label set of least expected loss under a distribution over label sets, by enumeration.
 
@@ -451,18 +326,15 @@ def bayes_optimal(
         Those of positive probability; one that is given twice has the sum of its probabilities.
     probabilities : array, shape (M,)
         Of sum 1.
-    loss : {"binomial", "polynomial"} or Capacity
-        A `Capacity` takes at most 16 labels; it may depend on the relevant labels.
+    loss : {"binomial", "polynomial"}
     parameter : float
-        k or alpha of the family; not with a capacity.
-    max_candidates : int
-        Most label sets to compare, see `NearestNeighbourMinimiser`.
+        k or alpha of the family.
 
     Raises
     ------
     ValueError, TypeError
         Label sets other than 0 and 1, probabilities as above, an unknown loss, a parameter out of
-        range, too many label sets to try.
+        range, more than 18 labels on which the sets differ.
 
     Notes
     -----
@@ -485,27 +357,9 @@ def bayes_optimal(
             "`probabilities` must not be negative and sum to 1, got a smallest of "
             f"{probabilities.min()} and a sum of {probabilities.sum()}."
         )
-    if not isinstance(loss, Capacity):
-        if parameter is None:
-            raise ValueError(f"`parameter` must be k or alpha of the {loss} loss, got None.")
-        weights = owa_weights(one_of(loss, "loss", FAMILIES), n_labels, parameter)
-        losses = _losses_by_errors(weights[None])
-        found, expected = _minimise(label_sets, probabilities, losses, max_candidates)
-        return Optimum(found[0], float(expected[0]))
-    if parameter is not None:
-        raise ValueError(f"`parameter` must be left out with a capacity, got {parameter!r}.")
-    if loss.n_labels != n_labels or n_labels > MOST_TABULATED:
-        raise ValueError(
-            f"`loss` must be a capacity of {n_labels} labels, the columns of `label_sets`, and "
-            f"of at most {MOST_TABULATED}, got one of {loss.n_labels}."
-        )
-    candidates = (np.arange(1 << n_labels)[:, None] >> np.arange(n_labels)[::-1] & 1).astype(bool)
-    expected = np.zeros(len(candidates))
-    for truth, probability in zip(label_sets, probabilities, strict=True):
-        wrong, relevant = candidates != truth, np.broadcast_to(truth, candidates.shape)
-        expected += probability * loss.losses(wrong.astype(float), relevant)
-    best = np.argmax(expected <= expected.min() + _TIE)
-    return Optimum(candidates[best].astype(np.int64), float(expected[best]))
+    weights = owa_weights(one_of(loss, "loss", FAMILIES), n_labels, parameter)
+    found, expected = _minimise(label_sets, probabilities, _losses_by_errors(weights[None]))
+    return Optimum(found[0], float(expected[0]))
 
 
 class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
@@ -523,10 +377,6 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
     loss : {"binomial", "polynomial"}
     parameter : float
         k in 1..K, or alpha of at least 1.
-    max_candidates : int
-        Most label sets to compare for one instance. The consensus rule and exchangeable labels
-        leave the product of (g + 1) over the groups of g exchangeable labels, at most 2**K and
-        usually far fewer.
 
     Attributes
     ----------
@@ -551,18 +401,10 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
            [0, 1, 1]])
     """
 
-    def __init__(
-        self,
-        n_neighbors: int = 9,
-        *,
-        loss: str = "binomial",
-        parameter: float = 1,
-        max_candidates: int = MAX_CANDIDATES,
-    ):
+    def __init__(self, n_neighbors: int = 9, *, loss: str = "binomial", parameter: float = 1):
         self.n_neighbors = n_neighbors
         self.loss = loss
         self.parameter = parameter
-        self.max_candidates = max_candidates
 
     def fit(self, X: Any, y: Any) -> NearestNeighbourMinimiser:
         """Keep the instances, shape (N, F), and their label sets, an array or scipy.sparse matrix
@@ -595,8 +437,7 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> Ints:
         """Label sets of least mean loss, shape (N, K).
 
-        A ValueError is raised where the neighbours of an instance leave more than
-        ``max_candidates`` label sets to compare.
+        A ValueError is raised where the neighbours of an instance differ on more than 18 labels.
         """
         return self.predict_all(X, [self.parameter])[0]
 
@@ -611,7 +452,7 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         predicted = np.empty((losses.shape[1], X.shape[0], self.n_labels_), dtype=np.int64)
         for i, neighbours in enumerate(self.neighbours_.kneighbors(X, return_distance=False)):
             own = self.label_sets_[neighbours]
-            predicted[:, i], _ = _minimise(own, weights, losses, self.max_candidates)
+            predicted[:, i], _ = _minimise(own, weights, losses)
         return predicted
 
     def __sklearn_tags__(self) -> Any:
@@ -628,50 +469,23 @@ def _losses_by_errors(weights: Array) -> Array:
     return np.vstack([np.zeros(len(weights)), np.cumsum(weights, axis=1).T])
 
 
-def _minimise(
-    label_sets: Bools, weights: Array, losses: Array, max_candidates: int
-) -> tuple[Ints, Array]:
-    """Label sets of least expected loss, (P, K), and the losses, by numbers of flips."""
-    n_labels = label_sets.shape[1]
-    first = label_sets[0]
-    differs = label_sets != first
-    groups: dict[bytes, list[int]] = {}
-    for label, pattern in enumerate(np.packbits(differs, axis=0).T):
-        if pattern.any():  # else all agree: consensus
-            groups.setdefault(pattern.tobytes(), []).append(label)
-    if not groups:
-        return np.tile(first.astype(np.int64), (losses.shape[1], 1)), losses[0]
-    sizes = np.array([len(group) for group in groups.values()], dtype=np.int64)
-    n_candidates = prod(size + 1 for size in sizes.tolist())
-    if n_candidates > max_candidates:
+def _minimise(label_sets: Bools, weights: Array, losses: Array) -> tuple[Ints, Array]:
+    """Label sets of least expected loss, (P, K), and the losses, by numbers of wrong labels; of
+    equal ones the first in lexicographic order.
+    """
+    open_labels = np.flatnonzero((label_sets != label_sets[0]).any(axis=0))
+    n_open = len(open_labels)
+    if n_open > MOST_OPEN:
         raise ValueError(
-            f"`max_candidates` must be at least the {n_candidates} label sets that "
-            f"{len(label_sets)} label sets leave open, got {max_candidates}. Raise it."
+            f"`label_sets` must agree on all but {MOST_OPEN} labels, got {n_open} on which they "
+            "differ. Use fewer label sets or neighbours."
         )
-    flips = np.indices(tuple(sizes + 1)).reshape(len(sizes), -1).T.astype(np.float32)
-    pattern = np.array([differs[:, group[0]] for group in groups.values()], dtype=np.float32)
-    # Of g labels, t of them flipped, t are wrong in sets like the first, g - t in the others.
-    n_errors = int(sizes.sum()) + 1
-    expected = np.empty((n_candidates, losses.shape[1]))
-    step = max(1, _BLOCK // max(len(label_sets), n_errors))
-    for rows in slices(n_candidates, step):
-        wrong = (flips[rows] @ (1 - 2 * pattern) + sizes @ pattern).astype(np.int64)
-        cells = wrong + n_errors * np.arange(len(wrong))[:, None]
-        each = np.broadcast_to(weights, wrong.shape).ravel()
-        shares = np.bincount(cells.ravel(), each, len(wrong) * n_errors)
-        expected[rows] = shares.reshape(-1, n_errors) @ losses[:n_errors]
+    masks = np.arange(1 << n_open)[:, None]
+    candidates = (masks >> np.arange(n_open)[::-1] & 1).astype(np.int64)
+    expected = np.zeros((len(candidates), losses.shape[1]))
+    for own, weight in zip(label_sets[:, open_labels], weights, strict=True):
+        expected += weight * losses[(candidates != own).sum(axis=1)]
     least = expected.min(axis=0)
-
-    # First in lexicographic order: ones of the first set flip from the front, zeros from the back.
-    group_of = np.zeros(n_labels, dtype=np.int64)
-    place = np.full(n_labels, n_labels)
-    for number, group in enumerate(groups.values()):
-        order = [label for label in group if first[label]]
-        order += [label for label in reversed(group) if not first[label]]
-        group_of[group] = number
-        place[order] = np.arange(len(group))
-    optimal = np.empty((losses.shape[1], n_labels), dtype=np.int64)
-    for p, tied in enumerate((expected <= least + _TIE).T):
-        sets = first ^ (flips[tied][:, group_of] > place)
-        optimal[p] = sets[np.lexsort(sets.T[::-1])[0]]
+    optimal = np.tile(label_sets[0].astype(np.int64), (losses.shape[1], 1))
+    optimal[:, open_labels] = candidates[np.argmax(expected <= least + _TIE, axis=0)]
     return optimal, least

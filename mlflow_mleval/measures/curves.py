@@ -41,11 +41,6 @@ class ScoreRows:
     parts: tuple[_Rows, ...]
     on_grid: bool = False
 
-    @property
-    def most(self) -> int:
-        """Different scores that are merged or stored exactly."""
-        return EXACT
-
     def __add__(self, other: ScoreRows) -> ScoreRows:
         on_grid = self.on_grid or other.on_grid
         sides = [side.gridded if on_grid else side.counted for side in (self, other)]
@@ -85,17 +80,11 @@ class ScoreRows:
     def bounded(self) -> Any:
         """The same as it is merged or stored: on the grid if there are too many scores."""
         counted = self.counted
-        if self.on_grid or sum(len(part[0]) for part in counted.parts) <= self.most:
+        if self.on_grid or sum(len(part[0]) for part in counted.parts) <= EXACT:
             return counted
-        if len(self.whole.parts[0][0]) <= self.most:
+        if len(self.whole.parts[0][0]) <= EXACT:
             return self.whole
         return counted.gridded.whole
-
-    @property
-    def cells(self) -> int:
-        """How many numbers JSON takes."""
-        rows = self.bounded.whole.parts[0]
-        return len(rows) * len(rows[0])
 
     def to_dict(self) -> dict[str, Any]:
         """The counts in lists and numbers, for JSON."""
@@ -106,8 +95,8 @@ class ScoreRows:
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any] | None) -> Any:
-        """The counts that `to_dict` wrote; None of None, and of a version with more columns."""
-        if parts is None or len(parts["rows"]) > 8:
+        """The counts that `to_dict` wrote; None of None."""
+        if parts is None:
             return None
         classes, scores, *counts = parts["rows"]
         rows = np.array(classes, np.int64), np.array(scores, float), *map(counts_of, counts)
@@ -380,12 +369,10 @@ def if_both(mine: Any, theirs: Any, add: Callable[[Any, Any], Any] = operator.ad
     return None if mine is None or theirs is None else add(mine, theirs)
 
 
-def counts_of(values: Sequence[float] | None) -> Any:
-    """Counts from JSON: whole numbers, or sums of weights; None of None."""
-    if values is None:
-        return None
-    weighted = any(isinstance(value, float) for value in values)
-    return np.array(values, float if weighted else np.int64)
+def counts_of(values: Sequence[Any]) -> AnyArray:
+    """Counts from JSON: whole numbers, or sums of weights."""
+    counts = np.array(values)
+    return counts if counts.size else counts.astype(np.int64)
 
 
 def _by_class(classes: Ints, values: AnyArray, n_classes: int) -> AnyArray:
@@ -561,11 +548,6 @@ class ThresholdSums(ScoreRows):
     instances: int = 0
     with_truth: int = 0
     information: float | None = None  # of all true classes
-
-    @property
-    def most(self) -> int:
-        """Its rows are several times as long as those of other counts."""
-        return EXACT // 2
 
     def __add__(self, other: ThresholdSums) -> ThresholdSums:  # type: ignore[override]
         return replace(

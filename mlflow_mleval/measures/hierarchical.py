@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from hashlib import sha256
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from mlflow_mleval.measures.hierarchy import (
     instance_pairs,
     kept_classes,
     lookup,
-    offsets,
     part_above,
     pattern,
     renumbered,
@@ -29,7 +27,7 @@ from mlflow_mleval.measures.hierarchy import (
     stretches,
     without,
 )
-from mlflow_mleval.measures.inputs import found_among, rows_of
+from mlflow_mleval.measures.inputs import found_among, row_digests, rows_of
 from mlflow_mleval.measures.label_ranking import top_labels
 from mlflow_mleval.measures.lca import extended_graphs, meet, minimal_graphs
 from mlflow_mleval.measures.registry import (
@@ -46,7 +44,7 @@ from mlflow_mleval.measures.registry import (
     recall,
 )
 from mlflow_mleval.sentences import some
-from mlflow_mleval.validation import AnyArray, Columns, one_of, present, same_axes
+from mlflow_mleval.validation import AnyArray, Columns, of_kind, one_of, present, same_axes
 
 #: The measures of each family, and the counts that their micro averages need.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -102,10 +100,8 @@ class Options:
         this far apart. For ``gie`` and ``mgia``.
     max_ancestors : float, optional
         Extend sets by the ancestors up to this distance only, 0 by none. No limit without it.
-    class_costs : mapping of class to float, or "siblings", optional
-        What an error at each class costs in ``h_loss``; 1 without it. With "siblings" the roots
-        share a cost of 1, and the children of a class its cost (Cesa-Bianchi et al. 2006); a class
-        with several parents has a share of each.
+    class_costs : mapping of class to float, optional
+        What an error at each class costs in ``h_loss`` (Cesa-Bianchi et al. 2006); 1 without it.
     measures : {"set", "pair", "lca"} or iterable of these, optional
         The families to compute; all without it.
     """
@@ -116,7 +112,7 @@ class Options:
     count_root: bool = False
     far_pairs: str = "forbid"
     max_ancestors: float | None = None
-    class_costs: Mapping[Hashable, float] | str | None = None
+    class_costs: Mapping[Hashable, float] | None = None
     measures: Iterable[str] | str | None = None
 
     def checked(self) -> Options:
@@ -126,11 +122,6 @@ class Options:
         names = FAMILIES if self.measures is None else self.measures
         names = [names] if isinstance(names, str) else names
         families = [one_of(name, "measures", FAMILIES) for name in names]
-        if not families:
-            raise ValueError(
-                f"`measures` must name at least one of {', '.join(map(repr, FAMILIES))}, got "
-                "none. Omit it for all."
-            )
         limits: dict[str, Any] = {}
         for name in ("max_distance", "lca_max_distance", "max_ancestors"):
             value = getattr(self, name)
@@ -146,16 +137,7 @@ class Options:
         given = self.class_costs
         if given is None:
             return None
-        if not isinstance(given, Mapping):
-            from scipy.sparse.linalg import spsolve_triangular
-
-            one_of(given, "class_costs", ("siblings",))
-            child = np.repeat(np.arange(len(h) + 1), h._up.count)
-            parent = h._up.parent
-            # the cost of a class less its shares of what its parents cost is 0, that of the root 1
-            shares = (1 / np.bincount(parent)[parent], (child, parent))
-            left = sparse.eye_array(len(h) + 1) - sparse.csr_array(shares, shape=2 * (len(h) + 1,))
-            return spsolve_triangular(left.tocsr(), np.eye(1, len(h) + 1)[0], unit_diagonal=True)
+        of_kind(given, "class_costs", Mapping, "a cost by class")
         if missing := [name for name in h.nodes if name not in given]:
             got = some(map(repr, missing))
             raise ValueError(f"`class_costs` must name all classes, got no {got}.")
@@ -301,16 +283,9 @@ def pair_based_measures(
 
 def distinct_rows(true: sparse.csr_array, pred: sparse.csr_array) -> tuple[AnyArray, AnyArray]:
     """An instance of each different pair of sets, and of every instance the place of its pair."""
-    size = np.diff(true.indptr), np.diff(pred.indptr)
-    start = offsets(size[0] + size[1] + 1)
-    joined = np.full(start[-1], -1, np.int32)  # true classes, -1, predicted classes
-    joined[spans(start[:-1], size[0])] = true.indices
-    joined[spans(start[1:] - size[1], size[1])] = pred.indices
-    memory = joined.tobytes()
-    keys: dict[bytes, int] = {}
-    ends = pairwise((start * joined.itemsize).tolist())
-    place = np.array([keys.setdefault(memory[a:b], len(keys)) for a, b in ends])
-    return np.flatnonzero(np.diff(np.maximum.accumulate(place), prepend=-1)), place
+    told = row_digests(sparse.hstack([true, pred], format="csr"))
+    _, first, place = np.unique(told, return_index=True, return_inverse=True)
+    return first, place
 
 
 def nested(labels: sparse.csr_array, above: sparse.csr_array) -> tuple[AnyArray, AnyArray]:
@@ -460,14 +435,8 @@ def of_class_sets(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The hierarchical columns of each instance, and what identifies hierarchy and options."""
     options = {**OPTIONS, **options}
-    families = options["measures"]
-    if families is not None:
-        options["measures"] = [families] if isinstance(families, str) else list(families)
     table = instance_measures(true, pred, h, **options)
-    for name in ("max_ancestors", "class_costs"):
-        if options[name] is None:  # so that results of versions without it go on agreeing
-            del options[name]
-    if isinstance(costs := options.get("class_costs"), Mapping):
+    if (costs := options["class_costs"]) is not None:
         text = repr([float(costs[name]) for name in h.nodes])
         options["class_costs"] = f"SHA-256 {sha256(text.encode()).hexdigest()[:16]}"
     columns = {name: table[name].to_numpy() for name in table} | level_columns(true, pred, h, asked)

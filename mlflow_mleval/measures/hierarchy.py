@@ -15,6 +15,7 @@ import pandas as pd
 from scipy import sparse
 
 from mlflow_mleval.measures.inputs import compressed, listed, listing, matrix_of
+from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import AnyArray, binary_matrix, of_kind
 
 if TYPE_CHECKING:
@@ -210,11 +211,9 @@ class Hierarchy:
     --------
     >>> h = Hierarchy([("animal", "cat"), ("animal", "dog"), ("pet", "dog")])
     >>> h
-    Hierarchy(4 classes, 3 edges, 2 roots, 2 leaves, 1 with several parents, 2 levels)
+    Hierarchy(4 classes, 3 edges, 2 roots)
     >>> sorted(h.ancestors("dog"))
     ['animal', 'pet']
-    >>> h.distance("cat", "dog"), h.distance("cat", "pet")
-    (2.0, 3.0)
     """
 
     def __init__(
@@ -288,14 +287,9 @@ class Hierarchy:
         import networkx as nx
 
         graph = nx.DiGraph(pairs[(level[pairs] == 0).all(1)].tolist())
-        knots = [knot for knot in nx.strongly_connected_components(graph) if len(knot) > 1]
-        first = min(knots, key=min)  # of the classes that are named first
-        cycle = nx.find_cycle(graph.subgraph(first), min(first))
+        cycle = nx.find_cycle(graph)
         path = " -> ".join(repr(self.nodes[i]) for i in [*(low for low, _ in cycle), cycle[0][0]])
-        raise ValueError(
-            f"`edges` must not run in a cycle, got {path} ({sum(map(len, knots))} classes lie on "
-            "cycles)."
-        )
+        raise ValueError(f"`edges` must not run in a cycle, got {path}. Take one of these away.")
 
     @classmethod
     def from_paths(cls, paths: Iterable[str]) -> Hierarchy:
@@ -319,47 +313,33 @@ class Hierarchy:
         return cls(edges, nodes=nodes)
 
     @classmethod
-    def from_csv(
-        cls,
-        path: str | PathLike[str],
-        parent: str = "parent",
-        child: str = "child",
-        weight: str | None = None,
-    ) -> Hierarchy:
-        """The hierarchy of a CSV file with a header and one edge a row; `weight` names a column of
-        lengths.
+    def from_csv(cls, path: str | PathLike[str]) -> Hierarchy:
+        """The hierarchy of a CSV file of one edge a row: the columns parent, child and, if there is
+        one, weight, the length of the edge.
         """
-        wanted = [parent, child] + [weight] * (weight is not None)
         table = pd.read_csv(
             path, dtype=str, keep_default_na=False, index_col=False, encoding="utf-8-sig"
         ).fillna("")
-        if missing := [name for name in wanted if name not in table]:
+        if not {"parent", "child"} <= {*table}:
             raise ValueError(
-                f"`path` must have the columns {wanted}, got {table.columns.tolist()}. "
-                f"{missing[0]!r} is missing."
+                f"`path` must have the columns parent and child, got {table.columns.tolist()}."
             )
-        if empty := (np.flatnonzero((table[wanted] == "").any(axis=1)) + 2).tolist():
+        wrong = (table[["parent", "child"]] == "").any(axis=1)
+        lengths = None
+        if "weight" in table:
+            lengths = pd.to_numeric(table["weight"], errors="coerce").to_numpy(float)
+            wrong |= np.isnan(lengths)
+        if lines := (np.flatnonzero(wrong) + 2).tolist():
             raise ValueError(
-                f"`path` must fill the columns {wanted} on every row, got empty cells on "
-                f"{listing(empty, 'line')}."
+                "`path` must name a parent and a child, and a number as weight, on every row, got "
+                f"others on {listing(lines, 'line')}."
             )
-        edges = table[[parent, child]].to_numpy().tolist()
-        if weight is None:
-            return cls(edges)
-        lengths = pd.to_numeric(table[weight], errors="coerce").to_numpy(float)
-        if len(wrong := table[weight][np.isnan(lengths)]):
-            raise ValueError(f"`weight` must name numbers, got {listing(wrong, 'other')}.")
-        return cls(edges, lengths)
+        return cls(table[["parent", "child"]].to_numpy().tolist(), lengths)
 
     def __repr__(self) -> str:
-        count = self._up.count[1:]
-        roots = (self._up.parent == 0).sum()
-        leaves = len(self) - len(np.unique(self._up.parent)) + 1
-        return (
-            f"Hierarchy({len(self)} classes, {len(self._up.parent) - roots} edges, {roots} "
-            f"roots, {leaves} leaves, {(count > 1).sum()} with several parents, "
-            f"{self._up.level[-1]} levels)"
-        )
+        roots = int((self._up.parent == 0).sum())
+        edges = count(len(self._up.parent) - roots, "edge")
+        return f"Hierarchy({count(len(self), 'class')}, {edges}, {count(roots, 'root')})"
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -375,17 +355,6 @@ class Hierarchy:
     def ancestors(self, name: Hashable) -> set[Hashable]:
         """The classes above a class, itself left out."""
         return self._names(np.flatnonzero(self._up.above(self._numbers(name)))) - {name}
-
-    def descendants(self, name: Hashable) -> set[Hashable]:
-        """The classes below a class, itself left out."""
-        return self._names(np.flatnonzero(self._up.below(self._numbers(name)))) - {name}
-
-    def distance(self, a: Hashable, b: Hashable) -> float:
-        """Length of the shortest path through a common ancestor; the virtual root is one."""
-        numbers = self._numbers(a, b)
-        up, number = self._up.part(self._up.above(numbers))
-        a_up, b_up = closure(up)[number[numbers]].toarray().astype(float)
-        return float((a_up + b_up)[(a_up > 0) & (b_up > 0)].min() - 2)
 
     def indicator(self, sets: Any, name: str = "sets") -> sparse.csr_array:
         """Class sets as a csr_array of bool, shape (N, C), with the columns `nodes`; `name` is what

@@ -60,10 +60,7 @@ def label_matrices(
             raise ValueError(f"`{name}` must hold the {n} instances of `y_true`, got {len(rows)}.")
     occurring = set(chain.from_iterable(chain.from_iterable(sides.values())))
     if label_names is None:
-        try:
-            label_names = sorted(occurring)
-        except TypeError:
-            label_names = sorted(occurring, key=lambda label: (type(label).__name__, str(label)))
+        label_names = sorted(occurring, key=lambda label: (type(label).__name__, label))
     names = unique_names(list(label_names), "label_names", len(label_names), "labels")
     place = {label: i for i, label in enumerate(names)}
     if unknown := occurring.difference(place):
@@ -187,20 +184,14 @@ class Propensities:
 
 # ---- digests of truth and splits -----------------------------------------------------------------
 
-#: What a digest of the truth ends with. Older ones end with "-rows", and still older ones, made in
-#: the order of the rows, with nothing: they do not compare with these.
-SETS = "-sets"
-_MODULUS = 1 << 256
 # rows of a sparse matrix and cells of a dense one that are looked at together
 _ROWS = 1 << 14
 _CELLS = 1 << 18
-_GOLDEN = 0x9E3779B97F4A7C15
-_SEEDS = np.array([i * _GOLDEN % 2**64 for i in range(1, 5)], np.uint64)
 
 
-def row_digests(truth: Any) -> NDArray[np.uint32]:
-    """256 bits that tell which columns of each row of a checked matrix are set, shape (N, 8): those
-    of the columns are added up and mixed."""
+def row_digests(truth: Any) -> NDArray[np.uint64]:
+    """64 bits that tell which columns of each row of a checked matrix are set: those of the columns
+    are added up and mixed."""
     n, width = truth.shape
     step = _ROWS if sparse.issparse(truth) else max(1, _CELLS // width)
     parts = []
@@ -214,56 +205,41 @@ def row_digests(truth: Any) -> NDArray[np.uint32]:
             columns = np.flatnonzero(rows) % width
             ends = np.append(0, np.cumsum(np.count_nonzero(rows, axis=1)))
         few = width < len(columns)
-        each = _mixed_words(np.arange(width))[columns] if few else _mixed_words(columns)
-        running = np.concatenate([np.zeros((1, 4), np.uint64), each])
-        running = running.cumsum(axis=0, dtype=np.uint64)
-        parts.append(_halves(_mixed(running[ends[1:]] - running[ends[:-1]])))
+        each = _mixed(np.arange(width))[columns] if few else _mixed(columns)
+        running = np.append(np.uint64(0), each.cumsum(dtype=np.uint64))
+        parts.append(_mixed(running[ends[1:]] - running[ends[:-1]]))
     return np.concatenate(parts)
 
 
-def _mixed_words(numbers: AnyArray) -> NDArray[np.uint64]:
-    """256 bits of each whole number, in four words."""
-    return _mixed(numbers.astype(np.uint64)[:, None] + _SEEDS)
-
-
-def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Words of which each bit depends on all bits of these (Steele, Lea and Flood 2014, "Fast
+def _mixed(numbers: AnyArray) -> NDArray[np.uint64]:
+    """64 bits of which each depends on all bits of a number (Steele, Lea and Flood 2014, "Fast
     splittable pseudorandom number generators"); sums wrap round.
     """
-    words = words + np.uint64(_GOLDEN)
+    words = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
 
 
-def _halves(words: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """Words in halves, in one order on every machine."""
-    return words.astype("<u8").view("<u4")
-
-
-def added(digests: NDArray[np.uint32]) -> int:
+def added(digests: NDArray[np.uint64]) -> int:
     """The sum of the rows' digests, whatever their order."""
-    columns = digests.sum(axis=0, dtype=np.uint64).tolist()
-    return sum(column << 32 * i for i, column in enumerate(columns)) % _MODULUS
+    return int(digests.sum(dtype=np.uint64))
 
 
-def weighted_rows(digests: NDArray[np.uint32], weights: Array) -> int:
+def weighted_rows(digests: NDArray[np.uint64], weights: Array) -> int:
     """The sum of digests that tell each row and its weight, whatever their order."""
-    rows = np.ascontiguousarray(digests).view("<u8")
-    return added(_halves(_mixed(rows ^ _mixed_words(weights.view(np.uint64)))))
+    return added(_mixed(digests ^ _mixed(weights.view(np.uint64))))
 
 
 def sums_of_both(a: int, b: int) -> int:
     """The sum over the rows of both."""
-    return (a + b) % _MODULUS
+    return (a + b) % (1 << 64)
 
 
 def truth_digest(names: Iterable[Hashable], n: int, total: int) -> str:
-    """The digest of `n` rows over the labels `names`, from the sum of the rows' digests: 64
-    characters, the last are `SETS`.
-    """
+    """The digest of `n` rows over the labels `names`, from the sum of the rows' digests."""
     head = repr((tuple(map(str, names)), n, total))
-    return sha256(head.encode("utf-8", "surrogatepass")).hexdigest()[: -len(SETS)] + SETS
+    return sha256(head.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def instance_digest(names: Sequence[Hashable], truth: NDArray[np.uint64]) -> str:
@@ -292,9 +268,6 @@ def truth_and_scores(y_true: Any, y_score: Any) -> tuple[Any, Any]:
     y_score = matrix_shape(y_score, "y_score")
     same_shape(y_score, "y_score", y_true)
     if sparse.issparse(y_score):
-        if not y_score.has_canonical_format:
-            y_score = y_score.copy()  # entries given twice count as their sum
-            y_score.sum_duplicates()
         _check_scores(y_score.data, y_score)
     return y_true, y_score
 
@@ -456,18 +429,11 @@ def calibrate_threshold(y_true: Any, y_score: Any, *, per_label: bool = False) -
 def _threshold(scores: AnyArray, wanted: float) -> float:
     """The threshold that as nearly as possible ``wanted`` scores reach, in their own type."""
     scores = scores.ravel() if scores.dtype.kind == "f" else scores.ravel().astype(float)
-    place = min(max(int(np.ceil(wanted)), 1), len(scores))
-    at = np.partition(scores, len(scores) - place)[len(scores) - place]
-    # Thresholds up to `at` are reached by at least `place` scores, those above it by fewer.
-    above = scores[scores > at]
-    below = scores[scores < at]
-    fewer = len(above)
-    more = len(scores) - len(below)
-    if wanted - fewer <= more - wanted:
-        low = at
-        high = above.min() if fewer else np.nextafter(at, at.dtype.type(np.inf))
-    else:
-        low = below.max() if len(below) else at
-        high = at
+    values, times = np.unique(scores, return_counts=True)
+    reached = np.append(np.cumsum(times[::-1])[::-1], 0)  # by each value, and by none
+    # of two that are equally close the higher one
+    best = len(values) - int(np.argmin(np.abs(reached - wanted)[::-1]))
+    low = values[max(best - 1, 0)]
+    high = values[best] if best < len(values) else np.nextafter(low, low.dtype.type(np.inf))
     middle = low / 2 + high / 2
     return float(middle if low < middle <= high else high)

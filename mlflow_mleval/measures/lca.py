@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from heapq import nlargest
 from itertools import chain
 from operator import or_
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -224,7 +224,6 @@ Owner: TypeAlias = tuple[int, int]
 _STEPS = 200_000  # partial solutions that are looked at, by all classes of an instance
 _COVERS = 2000  # sets of meeting nodes that are looked at
 _WAYS = 64  # shortest paths of one leg that differ in a shared node
-_TWINS = 8  # beyond so many, look for nodes that can stand in for each other
 
 
 def minimal_graphs(instance: AnyArray, sides: list[Side], rows: int) -> AnyArray:
@@ -260,16 +259,11 @@ class _Legs:
     def __init__(self, legs: Legs):
         self.low = legs.low.tolist()
         self.high = legs.high.tolist()
-        self.size = np.diff(legs.nodes.indptr).tolist()
         self.first = np.searchsorted(legs.edge[:, 0], np.arange(len(self.low) + 1)).tolist()
         self.edge = legs.edge[:, 1:]
 
     def edges(self, leg: int) -> list[Edge]:
         return list(map(tuple, self.edge[self.first[leg] : self.first[leg + 1]].tolist()))
-
-    def single(self, leg: int) -> bool:
-        """Whether the leg has a single path, which has one edge fewer than nodes."""
-        return self.first[leg + 1] - self.first[leg] < self.size[leg]
 
 
 class _Instance:
@@ -285,8 +279,7 @@ class _Instance:
         self.exact = True
         self.sides = sides
         self.bit: dict[int, int] = defaultdict(lambda: 1 << len(self.bit))
-        by_side = [_inside(*parts) for parts in zip(sides, used, joins, strict=True)]
-        self.edges = [edges for edges, _ in by_side]
+        self.edges = [_inside(*parts) for parts in zip(sides, used, joins, strict=True)]
         self.masks = masks = [
             {
                 leg: reduce(
@@ -301,10 +294,9 @@ class _Instance:
         for mask in chain.from_iterable(side.values() for side in masks):
             self.shared |= once & mask
             once |= mask
-        self.extended = [reduce(or_, (masks[side][leg] for leg in used[side])) for side in (0, 1)]
         ways = [
-            {leg: self._paths(number, leg, leg in whole) for leg in edges}
-            for number, (edges, whole) in enumerate(by_side)
+            {leg: self._ways(number, leg) for leg in edges}
+            for number, edges in enumerate(self.edges)
         ]
         # the paths of each class to each of its own meeting nodes, and those of all of a side
         self.classes: dict[Owner, dict[int, list[int]]] = {}
@@ -316,24 +308,12 @@ class _Instance:
             for leg in joins[number]:
                 self.joins[number][self.bit[side.high[leg]]] += ways[number][leg]
 
-    def _paths(self, number: int, leg: int, whole: bool) -> list[int]:
-        """The shortest paths of a leg that are looked at; a single one has to be `whole`."""
-        if self.sides[number].single(leg):
-            return [self.masks[number][leg]] if whole else []
-        paths = self._ways(number, leg, ())
-        if len(paths) > _TWINS:
-            paths = self._ways(number, leg, self._twins)
-        if len(paths) > _WAYS:
-            self.exact = False
-        return paths[:_WAYS]
-
-    def _ways(self, number: int, leg: int, spare: Collection[int]) -> list[int]:
+    def _ways(self, number: int, leg: int) -> list[int]:
         """The shortest paths of a leg; of those alike in shared nodes one with the fewest."""
         side = self.sides[number]
         above: dict[int, list[int]] = {}
         for lower, upper in self.edges[number][leg]:
-            if lower not in spare and upper not in spare:
-                above.setdefault(lower, []).append(upper)
+            above.setdefault(lower, []).append(upper)
         own = self.bit[side.high[leg]]
         ways: dict[int, dict[int, int]] = {side.high[leg]: {own & self.shared: own}}
         # numbers fall upwards, but the dummy node, which has the highest, is a top
@@ -348,28 +328,10 @@ class _Instance:
                 if len(fewest) > _WAYS:
                     break
             ways[node] = fewest
-        return list(ways.get(side.low[leg], {}).values())
-
-    @cached_property
-    def _twins(self) -> set[int]:
-        """Nodes of one side for which another one with the same neighbours can stand in."""
-        lower = defaultdict(set)
-        upper = defaultdict(set)
-        for number, edges in enumerate(self.edges):
-            for leg, path in edges.items():
-                for low, high in path:
-                    upper[low].add((number, leg, high))
-                    lower[high].add((number, leg, low))
-        own, other = (reduce(or_, side.values()) for side in self.masks)
-        contested = own & other
-        first: dict[Any, int] = {}
-        both = upper.keys() & lower.keys()
-        inner = sorted(node for node in both if not self.bit[node] & contested)
-        return {
-            node
-            for node in inner
-            if first.setdefault((frozenset(upper[node]), frozenset(lower[node])), node) != node
-        }
+        paths = list(ways.get(side.low[leg], {}).values())
+        if len(paths) > _WAYS:
+            self.exact = False
+        return paths[:_WAYS]
 
     def solve(self) -> tuple[int, int, int, bool]:
         """Sizes of the intersection and of both graphs, and whether the search was exhaustive."""
@@ -431,23 +393,13 @@ class _Instance:
             lives.append(after)
             after |= reduce(or_, ways)
         for (side, top, ways), live in zip(steps, reversed(lives), strict=True):
-            gains = [self._gains(graphs[side], side, top, ways) for graphs in states]
-            if all(more == {0} for more in gains):
-                continue
             frontier = _Frontier(live)
-            for (true, pred), more in zip(states, gains, strict=True):
-                for nodes in more:
+            for true, pred in states:
+                joined = (pred if side else true) & top
+                for nodes in {0, *ways} if joined else ways:
                     frontier.add(*((true, pred | nodes) if side else (true | nodes, pred)))
             states = self._bounded(frontier, most)
         return states
-
-    def _gains(self, graph: int, side: int, top: int, ways: list[int]) -> set[int]:
-        """What the ways add to the graph of a side, each; nothing, too, where it has the top."""
-        more = {way & ~graph for way in ways}
-        if not graph & top:
-            return more
-        # joined already: nodes that can never lie in the other graph are no gain
-        return {0, *(nodes for nodes in more if nodes & self.extended[1 - side])}
 
     @staticmethod
     def _bits(mask: int) -> Iterator[int]:
@@ -472,10 +424,10 @@ class _Instance:
         def extend(chosen: int, size: int) -> None:
             nonlocal calls
             calls += 1
-            missing, needed = _missing(wanted, chosen)
+            missing = next((tops for tops in wanted if not tops & chosen), 0)
             if not missing:
                 covers[chosen] = None
-            elif needed <= size:
+            elif size:
                 while missing and calls < _COVERS:
                     extend(chosen | (missing & -missing), size - 1)
                     missing &= missing - 1
@@ -496,27 +448,11 @@ class _Instance:
         return list(covers)
 
 
-def _inside(
-    side: _Legs, legs: list[int], others: list[int]
-) -> tuple[dict[int, list[Edge]], set[int]]:
-    """The edges of legs and others within the graph of the legs; and the legs wholly there."""
+def _inside(side: _Legs, legs: list[int], others: list[int]) -> dict[int, list[Edge]]:
+    """The edges of legs and of others within the graph of the legs."""
     edges = {leg: side.edges(leg) for leg in chain(legs, others)}
     inside = set(chain.from_iterable(edges[leg] for leg in legs))
-    whole = {leg for leg, path in edges.items() if inside.issuperset(path)}
-    for leg in edges.keys() - whole:
-        edges[leg] = [edge for edge in edges[leg] if edge in inside]
-    return edges, whole
-
-
-def _missing(wanted: list[int], chosen: int) -> tuple[int, int]:
-    """The first set without a chosen node, 0 without one; and the least number of nodes for all."""
-    first = seen = needed = 0
-    for tops in wanted:
-        if not tops & chosen:
-            first = first or tops
-            needed += not tops & seen  # sets without a common node need one each
-            seen |= tops
-    return first, needed
+    return {leg: [edge for edge in path if edge in inside] for leg, path in edges.items()}
 
 
 class _Frontier:

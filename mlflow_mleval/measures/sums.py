@@ -24,7 +24,6 @@ from mlflow_mleval.measures.curves import (
 )
 from mlflow_mleval.measures.hierarchy import stretches
 from mlflow_mleval.measures.inputs import (
-    SETS,
     Propensities,
     added,
     dense,
@@ -43,6 +42,7 @@ from mlflow_mleval.measures.label_ranking import (
 )
 from mlflow_mleval.measures.owa import awareness
 from mlflow_mleval.measures.registry import (
+    CLASS_SETS,
     ECE_NAME,
     LABEL_SETS,
     MEASURES,
@@ -79,7 +79,7 @@ class Sums:
     # fit_time, predict_time, where known of all parts
     seconds: Mapping[str, float] = field(default_factory=dict)
     # sum of the digests of the true label sets, which tells data apart
-    truth: int | None = None
+    truth: int = 0
     confusion: sparse.csr_array | None = None  # true x predicted, of one label of K classes
     ranks: Ints | None = None  # of one label: true classes with the highest score, the second, …
     largest: ScoreCounts | None = None  # of one label: right ones by the largest probability
@@ -117,46 +117,26 @@ class Sums:
                 parts[name] = value.tolist()
             elif isinstance(value, ScoreRows):
                 parts[name] = value.to_dict()
-        parts["truth"] = None if self.truth is None else f"{self.truth:064x}{SETS}"
-        parts["weighting"] = None if self.weighting is None else f"{self.weighting:064x}"
-        parts["counts"] = parts.pop("entering")
-        keys = {"confusion": "confusion", "ranks": "ranks", "counts_by_score": "scores"}
-        classes = {key: parts.pop(name) for name, key in (keys | {"largest": "confidence"}).items()}
-        if self.confusion is None:
-            return parts | {"classes": None, "scores": classes["scores"]}
-        pairs = self.confusion.tocoo()
-        classes["confusion"] = [part.tolist() for part in (pairs.row, pairs.col, pairs.data)]
-        return parts | {"classes": classes, "scores": None}
+        if self.confusion is not None:
+            pairs = self.confusion.tocoo()
+            parts["confusion"] = [part.tolist() for part in (pairs.row, pairs.col, pairs.data)]
+        return parts
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Sums:
         """The sums that `to_dict` wrote."""
-        own = {f.name: parts[f.name] for f in fields(cls) if f.name in parts}
-        own |= {"entering": parts["counts"], "columns": tuple(parts["columns"])}
-        number = np.int64 if parts.get("weight") is None else float
-        whole = {"entering": np.int64, "empty": np.int64, "by_label": number, "wrong": number}
-        own |= {name: np.array(own[name], kind) for name, kind in whole.items()}
-        for name in _SUMMED:
-            if own.get(name) is not None:  # older versions kept what rounding lost in a second row
-                rows = np.atleast_2d(np.array(own[name], float))
-                own[name] = rows.sum(axis=0)
-        n_labels = own["by_label"].shape[1]
-        by_score = parts.get("scores")
-        if classes := parts.get("classes"):
-            *places, numbers = classes["confusion"]
-            entries = counts_of(numbers), tuple(places)
-            own["confusion"] = sparse.csr_array(entries, shape=(n_labels, n_labels))
-            own["ranks"] = counts_of(classes["ranks"])
-            own["largest"] = ScoreCounts.from_dict(classes["confidence"])
-            by_score = classes["scores"]
-        by_score = by_score and {"n_classes": n_labels, **by_score}
-        own["counts_by_score"] = ScoreCounts.from_dict(by_score)
-        own["thresholds"] = ThresholdSums.from_dict(parts.get("thresholds"))
-        # older versions did not write them, or digests of another form
-        truth = parts.get("truth") or ""
-        own["truth"] = int(truth.removesuffix(SETS), 16) if truth.endswith(SETS) else None
-        own["weighting"] = parts.get("weighting") and int(parts["weighting"], 16)
+        own: dict[str, Any] = {
+            n: counts_of(v) if isinstance(v, list) else v for n, v in parts.items()
+        }
+        own["columns"] = tuple(parts["columns"])
         own["score_range"] = parts["score_range"] and tuple(parts["score_range"])
+        for name, kind in _BY_SCORE.items():
+            own[name] = kind.from_dict(parts[name])
+        if parts["confusion"] is not None:
+            *places, numbers = parts["confusion"]
+            width = own["by_label"].shape[1]
+            entries = counts_of(numbers), tuple(places)
+            own["confusion"] = sparse.csr_array(entries, shape=(width, width))
         return cls(**own)
 
     def mean_errors(self, kind: str) -> Array:
@@ -204,13 +184,6 @@ class Sums:
         return self.counts_by_score.pooled
 
     @property
-    def cells(self) -> int:
-        """How many numbers JSON takes, about, beside those of each label."""
-        parts = (self.largest, self.counts_by_score, self.thresholds)
-        of_pairs = 0 if self.confusion is None else 3 * self.confusion.nnz
-        return of_pairs + sum(part.cells for part in parts if part is not None)
-
-    @property
     def reach(self) -> str:
         """From where to where the scores reach, with the digits that show it."""
         shown = (
@@ -237,8 +210,12 @@ _ADDED: Mapping[str, Callable[[Any, Any], Any]] = {
     "weighting": sums_of_both,
     "score_range": lambda a, b: (min(a[0], b[0]), max(a[1], b[1])),
 }
-#: Real parts that are arrays.
-_SUMMED = ("totals", "errors", "squares", "weights")
+#: The parts that count by score.
+_BY_SCORE: Mapping[str, type[ScoreRows]] = {
+    "largest": ScoreCounts,
+    "counts_by_score": ScoreCounts,
+    "thresholds": ThresholdSums,
+}
 
 
 def summed_columns(columns: Mapping[str, Array], weights: Array | None) -> dict[str, Any]:
@@ -324,7 +301,7 @@ def sum_rows(inputs: Inputs, rows: Rows) -> tuple[Sums, dict[str, Any]]:
         in_order = RowScores(true, ordered_floats(score))
         at_k = at_k_measures(inputs.asked, in_order, inputs.propensities)
         of_order.append(ranking_measures(in_order, inputs.conventions) | at_k)
-        exact = score.dtype.itemsize <= np.dtype(float).itemsize
+        exact = score.dtype.itemsize < 8 or score.dtype == float
         errors.add(in_order if exact else RowScores(true, score.astype(float)), score.dtype, each)
     sizes = np.hstack(by_instance)
     shared, given, relevant = sizes
@@ -517,9 +494,7 @@ def sum_folds(
                 tables[-1].insert(0, "fold", [key] * len(tables[-1]))
     if not instances:
         return sums, None, None
-    # The first 64 bits are enough to tell the instances of one table apart.
-    numbers = digests.view("<u8")[:, 0].astype(np.uint64)
-    return sums, pd.concat(tables).sort_index().reset_index(drop=True), numbers
+    return sums, pd.concat(tables).sort_index().reset_index(drop=True), digests
 
 
 def _seconds(value: Any, name: str, folds: list[Hashable]) -> dict[Hashable, float]:
@@ -535,14 +510,9 @@ def _seconds(value: Any, name: str, folds: list[Hashable]) -> dict[Hashable, flo
 
 # ---- why measures are absent, and what to know of the input --------------------------------------
 
-#: What leaves single measures without a value.
-_UNDEFINED = {
-    "s_min": "no `train_labels` were given",
-    "binomial_gain": "with this Hamming loss all profiles are the same",
-    "kappa": "all true and all predicted classes are one",
-}
-#: Families that need scores.
-_OF_SCORES = ("ranking", "at-k", "curve", "probability", "hierarchical-threshold")
+#: Families that need scores, and such as are probabilities.
+_OF_SCORES = ("ranking", "at-k", "curve")
+_OF_PROBABILITIES = ("probability", "hierarchical-threshold")
 
 
 def why_absent(
@@ -552,38 +522,25 @@ def why_absent(
     measure = MEASURES[name]
     family = measure.family
     hierarchical = family.startswith("hierarchical")
-    on_thresholds = family == "hierarchical-threshold"
-    of_scores = family in _OF_SCORES or name.startswith(("soft_", "distance_"))
-    improbable = sums.errors is None or sums.confusion is not None
+    of_probabilities = family in _OF_PROBABILITIES or name.startswith("soft_")
+    of_scores = of_probabilities or family in _OF_SCORES or name.startswith("distance_")
     undefined = sums.n - dict(zip(sums.columns, sums.entering, strict=True)).get(name, sums.n)
-    never_true = family in ("at-k", "one-label") or on_thresholds
-    of_others = (
-        (kind == ONE_LABEL and name.startswith("micro_"), "of one label it is top1_accuracy"),
-        (kind == ONE_LABEL, "it is of label sets, and here each instance has one label"),
-        (
-            measure.kinds == (ONE_LABEL,),
-            f"it is of one label of several classes, and here are {kind}",
-        ),
-        (True, "it needs label matrices: use `evaluate` with `hierarchy`"),
-    )
     reasons = (
         (family == "cost", "it was not measured, or not of all parts"),
         (sums.weight == 0, "all instances have the weight 0"),
         (kind in measure.asked and name not in asked, "it was not asked for"),
-        *(() if kind in measure.kinds else of_others),
+        (kind not in measure.kinds, f"it is of {' or '.join(measure.kinds)}, not of {kind}"),
         (hierarchical and not has_hierarchy, "no `hierarchy` was given"),
         (of_scores and sums.score_range is None, "no scores were given"),
-        ((family == "probability" or on_thresholds) and improbable, _no_probabilities(sums)),
-        (on_thresholds and sums.weight is not None, "it has no form with `sample_weight`"),
+        (of_probabilities and sums.errors is None, _no_probabilities(sums)),
+        (
+            family == "hierarchical-threshold" and sums.weight is not None,
+            "it has no form with `sample_weight`",
+        ),
         (name in sums.columns, f"it is not defined for {undefined} of {sums.n} instances"),
-        (name in _UNDEFINED, _UNDEFINED.get(name, "")),
-        (name.startswith("distance_"), "there is no score for each class"),
-        (family == "hierarchical-level", "no class of this level is true or predicted"),
-        (family == "curve", "no class has both instances and others"),
-        (kind == LABEL_SETS and never_true, "nothing is true"),
-        (hierarchical, "it was not asked for"),
-        (family == "at-k", "there are no more classes than that, or no score for each of them"),
-        (True, _no_probabilities(sums)),
+        (name == "s_min", "no `train_labels` were given"),
+        (hierarchical and not measure.asked, "it was not asked for"),
+        (True, "it is not defined for these instances together"),
     )
     return next(text for holds, text in reasons if holds)
 
@@ -601,40 +558,27 @@ def doubts_about(
     kind: str,
     sums: Sums,
     names: Sequence[Hashable],
-    conventions: str,
     threshold: Any,
-    inputs: Sequence[str],
 ) -> tuple[str, ...]:
     """What a reader of the measures must know about the input."""
     doubts = []
+    conventions = sums.conventions
     if sums.weight is not None:
         text = f"the {sums.n} instances count by their sample weights, in all {sums.weight:.6g}"
         doubts.append(f"{text}; counts of labels are sums of weights")
-    if kind == ONE_LABEL:
-        if lacking := [name for name, n in zip(names, sums.by_label[2], strict=True) if not n]:
-            doubts.append(
-                f"{len(lacking)} of {len(names)} classes never occur in the truth "
-                f"({some(map(repr, lacking), 4)}); macro averages leave out those that are not "
-                "predicted either"
-            )
-        return tuple(doubts)
-    if empty := int(sums.empty[1]):
+    never = int((sums.by_label[2] == 0).sum())
+    if kind != ONE_LABEL and (empty := int(sums.empty[1])):
         text = f"{empty} of {sums.n} instances have no true label; what they count is convention"
         doubts.append(f"{text} ({conventions})")
-    never = int((sums.by_label[2] == 0).sum())
-    if never and kind == LABEL_SETS:
+    if never and kind != CLASS_SETS:
+        noun = "labels" if kind == LABEL_SETS else "classes"
         doubts.append(
-            f"{never} of {len(names)} labels never occur in the truth; what they count in macro "
+            f"{never} of {len(names)} {noun} never occur in the truth; what they count in macro "
             f"averages is convention ({conventions})"
         )
-    if threshold == 0.5 and sums.errors is None:
+    if kind == LABEL_SETS and threshold == 0.5 and sums.errors is None:
         text = "labels with a score of at least 0.5 were predicted, but the scores reach"
         doubts.append(f"{text} {sums.reach}: they are no probabilities")
-    decides = sums.errors is not None and "y_pred" not in inputs and sums.size
-    if decides and (sums.mean_errors("soft") == sums.mean_errors("hard")).all():
-        doubts.append(
-            "all scores are 0 or 1, so the ranking measures tell little more than the label sets do"
-        )
     return tuple(doubts)
 
 

@@ -227,10 +227,6 @@ def newer_schema(tags: Mapping[str, str]) -> str | None:
     )
 
 
-#: What digests of the truth end with, as this version and older ones write them.
-_FORMS = ("-sets", "-rows")
-
-
 #: Characters of a digest of ours; MLflow's are shorter.
 OWN_DIGEST = 64
 
@@ -239,15 +235,14 @@ def differ(digests: Iterable[str]) -> bool | None:
     """Whether the digests of some runs are of different data; None where they do not compare; runs
     without one do not count.
 
-    Digests of the truth compare if they are of one form: ours, as they end; ours in the order of
-    the rows, as older versions wrote them; or MLflow's.
+    Digests compare if they are of one form, ours or MLflow's, as their lengths tell.
 
-    >>> differ(["1-sets", "1-sets", ""]), differ(["1-sets", "2-sets"]), differ(["1-sets", "1-rows"])
+    >>> differ(["1a", "1a", ""]), differ(["1a", "2b"]), differ(["1a", "1"])
     (False, True, None)
     """
     distinct = {digest for digest in digests if digest}
-    forms = [(digest.endswith(_FORMS) and digest[-5:], len(digest)) for digest in distinct]
-    return True if len(forms) > len(set(forms)) else None if len(forms) > 1 else False
+    forms = {len(digest) for digest in distinct}
+    return True if len(distinct) > len(forms) else None if len(forms) > 1 else False
 
 
 def withdrawn(tags: Mapping[str, str]) -> frozenset[str]:

@@ -71,7 +71,7 @@ class AnswerOptions(TypedDict, total=False):
     count_root: bool
     far_pairs: str
     max_ancestors: float | None
-    class_costs: Mapping[Hashable, float] | str | None
+    class_costs: Mapping[Hashable, float] | None
 
 
 def evaluate_answers(

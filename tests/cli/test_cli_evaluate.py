@@ -103,7 +103,7 @@ def test_measures_on_request_bring_curves_into_the_run(client, csv, tmp_path):
     edges = tmp_path / "edges.txt"
     edges.write_text("a b\na c\nc d\n")
     asked = "--method BR --dataset d -n x -m probabilistic -m hmc -m ece_7 --hierarchy"
-    found = json.loads(run(csv, asked, edges, "--class-costs siblings --output json").stdout)
+    found = json.loads(run(csv, asked, edges, "--output json").stdout)
     assert {"ece_7", "micro_ap", "f_max", "violation_rate"} <= found["measures"].keys()
     assert found["absent"]["s_min"] == "no `train_labels` were given"
     whole = mleval.evaluate(y, s, label_names=list("abcd"), measures="probabilistic")

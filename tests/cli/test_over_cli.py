@@ -3,7 +3,6 @@ profiles of tracked runs; profiles in reports and rankings.
 """
 
 import json
-from dataclasses import replace
 from functools import partial
 
 import command_line
@@ -189,25 +188,10 @@ def test_instances_in_another_order_are_refused(store):
         pass
 
 
-def test_data_that_are_not_known_to_be_the_same_are_told(store):
+def test_data_that_are_known_to_be_the_same_need_no_note(store):
     study = mleval.load_study(experiment_names=["made"])
     with instances_of(study, "made") as known:
         assert known.notes == ()
-    truth = np.random.default_rng(0).integers(0, 2, (N, K))
-    ev = mleval.evaluate(truth, truth * 0.9)
-    older = replace(ev, sums={None: replace(ev.sums[None], truth=None)}, instance_truth=None)
-    for method in "ab":  # as versions did that did not keep the truth's digest
-        mleval.log_evaluation(
-            older, method=method, dataset="older", experiment_name="older", log_instances=True
-        )
-    said = "the same instances of older is unknown for 2 of 2 methods"
-    assert said in " ".join(mleval_("-n older --over instances -m f1").stdout.split())
-    study = mleval.load_study(experiment_names=["older"])
-    for digests, unknown in ((["a" * 64] * 2, 0), (["a" * 64, "b-rows"], 2), (["a" * 64, ""], 1)):
-        study.runs["dataset_digest"] = digests
-        with instances_of(study, "older") as known:
-            assert len(known.notes) == bool(unknown)
-            assert not unknown or f"for {unknown} of 2" in known.notes[0]
 
 
 def test_that_each_is_better_on_another_dataset_is_told_first(db):

@@ -42,6 +42,10 @@ def measure(case, measures=BOTH, **options):
     return measured(case["true"], case["pred"], hierarchy(case), **options)
 
 
+def distance(h, a, b):
+    return measured([a], [b], h, "pair")["tree_induced_error"]
+
+
 def rates(row, name):
     return [row[f"{name}_{rate}"] for rate in ("precision", "recall", "f1")]
 
@@ -272,7 +276,6 @@ def test_empty_sets():
         ({"far_pairs": "ignore"}, "`far_pairs` must be one of 'forbid', 'allow', 'clip', got 'ig"),
         ({"max_ancestors": -1}, "`max_ancestors` must be a distance of at least 0, got -1"),
         ({"measures": ["h_f1"]}, "`measures` must be one of 'set', 'pair', 'lca', got 'h_f1'"),
-        ({"measures": []}, "`measures` must name at least one of 'set', 'pair', 'lca', got none"),
     ],
 )
 def test_bad_options(options, text):
@@ -310,27 +313,27 @@ def test_every_source_gives_the_same_hierarchy(tmp_path):
     assert same(h, Hierarchy.from_paths(["01/01/03", "01/02", "02/13", "01/01"]))
     pd.DataFrame(EDGES, columns=["parent", "child"]).to_csv(tmp_path / "h.csv", index=False)
     assert same(h, Hierarchy.from_csv(tmp_path / "h.csv"))
-    told = "6 classes, 4 edges, 2 roots, 3 leaves, 0 with several parents, 3 levels"
+    told = "6 classes, 4 edges, 2 roots"
     assert repr(h) == f"Hierarchy({told})"
 
 
 def test_lengths_come_with_edges_graphs_and_files(tmp_path):
     h = Hierarchy([("a", "b"), ("a", "c")], weights=[0.5, 2])
-    assert h.distance("b", "c") == 2.5 and h.distance("b", "b") == 0
+    assert distance(h, "b", "c") == 2.5 and distance(h, "b", "b") == 0
     graph = nx.DiGraph()
     graph.add_weighted_edges_from([("a", "b", 0.5), ("a", "c", 2)])
-    assert Hierarchy(graph).distance("b", "c") == 2
+    assert distance(Hierarchy(graph), "b", "c") == 2
     lengths = [graph.edges[edge]["weight"] for edge in graph.edges]
     assert Hierarchy(graph, lengths).digest == h.digest
-    (tmp_path / "h.csv").write_text("up,down,far\na,b,0.5\na,c,2\n")
-    assert Hierarchy.from_csv(tmp_path / "h.csv", "up", "down", "far").digest == h.digest
+    (tmp_path / "h.csv").write_text("parent,child,weight\na,b,0.5\na,c,2\n")
+    assert Hierarchy.from_csv(tmp_path / "h.csv").digest == h.digest
 
 
 def test_classes_without_edges_and_the_order_of_classes():
     h = Hierarchy([("b", "a")], nodes=["z", "a"])
     assert h.nodes == ["z", "a", "b"]
-    assert h.ancestors("z") == h.descendants("z") == h.parents("z") == set()
-    assert h.distance("z", "a") == 3
+    assert h.ancestors("z") == h.parents("z") == set()
+    assert distance(h, "z", "a") == 3
     assert Hierarchy([], nodes=["only"]).nodes == ["only"]
     graph = nx.DiGraph([("b", "a")])
     graph.add_node("z")
@@ -356,10 +359,10 @@ INDICATOR = Hierarchy([AB, ("a", "c")]).indicator
         (
             Hierarchy,
             ([AB, ("b", "c"), ("c", "a")],),
-            r"'a' -> 'b' -> 'c' -> 'a' \(3 classes lie on",
+            "'a' -> 'b' -> 'c' -> 'a'",
         ),
-        (Hierarchy, (CYCLES,), r"'a' -> 'b' -> 'a' \(4 classes lie on cycles\)"),
-        (Hierarchy, ([AB, ("b", "a"), ("b", "c"), ("c", "d")],), "2 classes lie on cycles"),
+        (Hierarchy, (CYCLES,), "'a' -> 'b' -> 'a'"),
+        (Hierarchy, ([AB, ("b", "a"), ("b", "c"), ("c", "d")],), "'a' -> 'b' -> 'a'"),
         (Hierarchy, ([],), "at least one class, got none"),
         (Hierarchy, ([AB], [0]), r"positive and finite, got others on 1 edge: \('a', 'b'\)"),
         (Hierarchy, ([AB, ("a", "c")], [1, np.nan]), r"finite, got others on 1 edge: \('a', 'c'\)"),
@@ -389,17 +392,17 @@ def test_what_is_no_hierarchy_and_no_class_of_one_is_named(call, given, text):
 
 
 @pytest.mark.parametrize(
-    ("content", "weight", "text"),
+    ("content", "text"),
     [
-        ("parent,kid\na,b\n", None, "'child' is missing"),
-        ("parent,child\na,b\na,\n", None, "empty cells on 1 line: 3"),
-        ("parent,child,far\na,b,2\na,c,near\n", "far", "`weight` must name .* 1 other: 'near'"),
+        ("parent,kid\na,b\n", r"columns parent and child, got \['parent', 'kid'\]"),
+        ("parent,child\na,b\na,\n", "others on 1 line: 3"),
+        ("parent,child,weight\na,b,2\na,c,near\n", "others on 1 line: 3"),
     ],
 )
-def test_wrong_files_are_refused(tmp_path, content, weight, text):
+def test_wrong_files_are_refused(tmp_path, content, text):
     (tmp_path / "h.csv").write_text(content)
     with pytest.raises(ValueError, match=text):
-        Hierarchy.from_csv(tmp_path / "h.csv", weight=weight)
+        Hierarchy.from_csv(tmp_path / "h.csv")
 
 
 def test_indicator_takes_sets_lists_and_matrices():
@@ -420,9 +423,8 @@ def test_distances_and_relatives_are_those_of_networkx(drawn):
     h, reference = Hierarchy(*drawn), Reference(*drawn)
     for a in drawn[2]:
         assert h.ancestors(a) == nx.ancestors(reference.graph, a) - {ROOT}
-        assert h.descendants(a) == nx.descendants(reference.graph, a)
         for b in drawn[2]:
-            assert h.distance(a, b) == pytest.approx(reference.distance(a, b), abs=1e-12)
+            assert distance(h, a, b) == pytest.approx(reference.distance(a, b), abs=1e-12)
 
 
 def test_long_edges_need_wider_numbers():
@@ -430,12 +432,12 @@ def test_long_edges_need_wider_numbers():
     for length, kind in ((1, np.int16), (1000, np.int32), (0.5, np.float64), (1e12, np.float64)):
         h = Hierarchy(edges, [length] * 30)
         assert closure(h._up).dtype == kind
-        assert h.distance(0, 30) == pytest.approx(30 * length, rel=1e-12)
+        assert distance(h, 0, 30) == pytest.approx(30 * length, rel=1e-12)
 
 
 def test_deep_chains_build_at_once():
     h = Hierarchy([(i, i + 1) for i in range(20000)])
-    assert h.distance(0, 50) == 50 and h.ancestors(3) == {0, 1, 2}
+    assert distance(h, 0, 50) == 50 and h.ancestors(3) == {0, 1, 2}
 
 
 def sizes(row):
