@@ -18,6 +18,7 @@ from mlflow_mleval.analysis.pairs import components
 from mlflow_mleval.analysis.posthoc.max_t import Made, MaxTResult, Posthoc, Tested, critical, max_t
 from mlflow_mleval.analysis.promethee import (
     DOMINANT,
+    NO_FLOW,
     PREFERENCES,
     TIE,
     WEIGHTS,
@@ -57,7 +58,6 @@ class Fusion:
     weights: pd.DataFrame
     study: Study
     options: dict[str, Any]
-    warnings: tuple[str, ...]
     flows: WeighedFlows = field(repr=False)
     given: Study = field(repr=False)
 
@@ -92,7 +92,9 @@ class Fusion:
             if where:
                 more = f"; and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
                 lines.append(f"{what}: {'; '.join(where[:SHOWN])}{more}.")
-        return lines + [text for text in self.warnings if "all preferences are almost zero" in text]
+        if self.flows.lost.any():
+            lines.append(f"On {some(datasets[self.flows.lost])}: {NO_FLOW}")
+        return lines
 
     def reweighed(self, weights: Weights) -> Fusion:
         """The same with other weights."""
@@ -163,16 +165,8 @@ def _fused(
     means = {"phi_plus": table(flows.plus).mean(), "phi_minus": table(flows.minus).mean()}
     ranking = mean_ranking(flows)[["mean_rank", "rank"]].assign(**means, phi=phi.mean())
     ranking = ranking.rename_axis("method").sort_values("rank", kind="stable")
-    concerned: dict[str, list[str]] = {}
-    for i, dataset in enumerate(datasets):
-        for text in flows.warnings(i):
-            concerned.setdefault(text, []).append(dataset)
     by_dataset = pd.DataFrame(flows.weights, ranks.index, study.values.columns)
-    warnings = tuple(
-        f"On {'every dataset' if 1 < len(datasets) == len(names) else some(names)}: {text}"
-        for text, names in concerned.items()
-    )
-    return Fusion(ranking, ranks, phi, by_dataset, study, options, warnings, flows, given)
+    return Fusion(ranking, ranks, phi, by_dataset, study, options, flows, given)
 
 
 def study_flows(

@@ -277,6 +277,10 @@ WEIGHTS = ("entropy", "equal")
 THRESHOLDS = ("q", "p", "s")
 #: A weight above this is reported: one measure then outvotes all others together.
 DOMINANT = 0.5
+NO_FLOW = (
+    "all preferences are almost zero, so that ranks tie: the thresholds are too large for the "
+    "differences."
+)
 
 Weights = str | Mapping[Any, float]
 Threshold = float | Mapping[Any, float] | None
@@ -519,6 +523,11 @@ class WeighedFlows:
         """Ranks by net flow, datasets x methods; 1 is best."""
         return tied_ranks(-self.phi)
 
+    @property
+    def lost(self) -> Bools:
+        """By dataset: whether its thresholds leave no preference to speak of."""
+        return (self.plus.max(axis=1) < 1000 * TIE) & ~self.by_measure.constant.all(axis=1)
+
     def warnings(self, dataset: int) -> tuple[str, ...]:
         """What a reader must know of one dataset, by its position."""
         measures, share = self.by_measure.measures, self.weights[dataset]
@@ -535,11 +544,8 @@ class WeighedFlows:
                 f"{str(measures[share.argmax()])!r} has more than half of the weight and outvotes "
                 "all other measures."
             )
-        if not constant.all() and self.plus[dataset].max() < 1000 * TIE:
-            warned.append(
-                "all preferences are almost zero, so that ranks tie: the thresholds are too large "
-                "for the differences."
-            )
+        if self.lost[dataset]:
+            warned.append(NO_FLOW)
         return tuple(warned)
 
     def result(self, dataset: int) -> PrometheeResult:

@@ -114,14 +114,15 @@ def test_gaps_without_a_policy_and_wrong_weights_are_errors(small):
         fuse(small, weights=[1, 2])
 
 
-def test_warnings_say_where(small):
+def test_doubts_say_where(small):
     values = small.values.copy()
     values.loc["d", "f1"] = 0.5
     study = Study(values, small.directions, "worst")
-    assert fuse(study).warnings[0].startswith("On d: 'f1' has the same value for every method")
+    assert fuse(study).doubts[0].endswith("tells none apart: f1 on d.")
     values.loc["e", "f1"] = 0.5
-    (told, *_) = fuse(Study(values, small.directions, "worst")).warnings
-    assert told.startswith("On every dataset: 'f1' has the same")
+    (told, *_) = fuse(Study(values, small.directions, "worst")).doubts
+    assert told.endswith("tells none apart: f1 on every dataset.")
+    assert fuse(small, p=1e15).doubts[-1].startswith("On d, e: all preferences are almost zero")
 
 
 NAMES = ["f1", "accuracy", "one_error", "recall"]
