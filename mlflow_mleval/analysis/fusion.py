@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from mlflow_mleval.analysis.pairs import components
 from mlflow_mleval.analysis.posthoc.max_t import Made, MaxTResult, Posthoc, Tested, critical, max_t
@@ -212,27 +211,15 @@ NOISE = 1e-12
 
 
 @dataclass(frozen=True)
-class Correlation:
-    """Pearson correlation of measures over methods: absolute value of the mean over datasets."""
-
-    matrix: pd.DataFrame
-    constant: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
 class Redundancy:
-    """Which measures are redundant, and what the fused ranking does without them."""
+    """Which measures are redundant, by their mean absolute correlation, and what the fused ranking
+    does without them."""
 
     max_correlation: float
     fusion: Fusion
-    overlap: Correlation
+    correlation: pd.DataFrame
     kept: list[str]
     dropped: pd.DataFrame
-
-    @property
-    def correlation(self) -> pd.DataFrame:
-        """Measures x measures: mean absolute correlation."""
-        return self.overlap.matrix
 
     @property
     def ranking(self) -> pd.DataFrame:
@@ -246,18 +233,6 @@ class Redundancy:
     def without(self) -> Fusion:
         """The ranking by the kept measures only."""
         return self.fusion.refit(self.fusion.study.select(self.kept))
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Which measures have no correlation somewhere."""
-        where: dict[str, list[str]] = {}
-        for dataset, measure in self.overlap.constant:
-            where.setdefault(measure, []).append(dataset)
-        return tuple(
-            f"{measure} is the same for all methods on {some(datasets)}: its correlations there "
-            "count as 0."
-            for measure, datasets in where.items()
-        )
 
     @property
     def groups(self) -> list[list[str]]:
@@ -280,9 +255,10 @@ class Redundancy:
         return graph
 
 
-def overlap_of(study: Study) -> Correlation:
-    """How the measures of a completed study correlate over methods, averaged over datasets; what is
-    constant on one counts as 0 there, as in Figure 3 of Eftimov & Kocev (2019)."""
+def correlation_of(study: Study) -> pd.DataFrame:
+    """Pearson correlation of the measures of a completed study over methods: absolute value of the
+    mean over datasets; what is constant on one counts as 0 there, as in Figure 3 of Eftimov & Kocev
+    (2019)."""
     values = study_cells(study)
     if values.shape[1] < 3:
         raise ValueError(
@@ -294,19 +270,7 @@ def overlap_of(study: Study) -> Correlation:
     unit = centred / np.where(varies, np.sqrt((centred**2).sum(axis=1)), 1.0)[:, None]
     mean = np.abs(np.clip(unit.swapaxes(1, 2) @ unit, -1, 1).mean(axis=0))
     np.fill_diagonal(mean, 1.0)
-    at = zip(*np.nonzero(~varies), strict=True)
-    return Correlation(
-        pd.DataFrame(mean, measures, measures),
-        tuple((study.datasets[i], measures[j]) for i, j in at),
-    )
-
-
-def by_chance(max_correlation: float, n_methods: int) -> float:
-    """How likely two independent normal measures exceed the correlation over so many methods."""
-    df = n_methods - 2
-    if df < 1 or max_correlation >= 1:
-        return float(df < 1)
-    return float(2 * special.stdtr(df, -max_correlation * np.sqrt(df / (1 - max_correlation**2))))
+    return pd.DataFrame(mean, measures, measures)
 
 
 def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[str], pd.DataFrame]:
@@ -336,13 +300,13 @@ def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[
 
 
 def redundancy(
-    fusion: Fusion, max_correlation: float = 0.9, overlap: Correlation | None = None
+    fusion: Fusion, max_correlation: float = 0.9, correlation: pd.DataFrame | None = None
 ) -> Redundancy:
     """Find the redundant measures of a fused study of at least three methods, and how the ranking
     moves without them.
 
     Measures with an absolute correlation above `max_correlation`, in [0, 1], count as the same.
-    `overlap` is how they correlate, where that is known.
+    `correlation` is how they correlate, where that is known.
 
     >>> from mlflow_mleval.analysis.fusion import fuse
     >>> from mlflow_mleval.study import Study
@@ -351,9 +315,8 @@ def redundancy(
     >>> found.kept, found.groups, found.ranking.mean_change.tolist()
     (['f1'], [['f1', 'recall']], [0.0, 0.0, 0.0])
     """  # noqa: E501
-    overlap = overlap or overlap_of(fusion.study)
-    filtered = redundancy_filter(overlap.matrix, max_correlation)
-    return Redundancy(max_correlation, fusion, overlap, *filtered)
+    matrix = correlation_of(fusion.study) if correlation is None else correlation
+    return Redundancy(max_correlation, fusion, matrix, *redundancy_filter(matrix, max_correlation))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -389,7 +352,6 @@ class LeaveOneOut:
 
     ranks: pd.DataFrame
     reversals: pd.DataFrame
-    winners: pd.Series
     winner_changes: dict[str, str]
 
 
@@ -629,10 +591,7 @@ class Stability:
         winners = pd.Series(by_position[leaders], names)
         lost = ranks[:, 0] > np.nanmin(ranks, axis=1)
         return LeaveOneOut(
-            pd.DataFrame(ranks, names, names),
-            pd.DataFrame(dict(columns)),
-            winners,
-            winners[lost].to_dict(),
+            pd.DataFrame(ranks, names, names), pd.DataFrame(dict(columns)), winners[lost].to_dict()
         )
 
     @cached_property

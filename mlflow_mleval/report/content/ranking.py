@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.fusion import by_chance
 from mlflow_mleval.analysis.promethee import left_open
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Data, Frames, listed, name
@@ -522,14 +521,10 @@ def measures_section(c: Comparison) -> doc.Section:
             arrows = {m: ARROWS[direction] for m, direction in c.study.directions.items()}
             groups = (r.max_correlation, r.groups, r.kept)
             svg = correlation_graph(r.correlation, *groups, c.fusion.weights.mean(), arrows, gone)
-            over, doubt = "methods, averaged over datasets", ""
-            if len(c.study.datasets) == 1:
-                over = f"{len(c.order)} methods"
-                if (chance := by_chance(r.max_correlation, len(c.order))) >= 0.01:
-                    doubt = f" Of pairs of unrelated measures chance would join {chance:.0%}."
             caption = (
-                f"Joined: measures that correlate above {r.max_correlation:g} over {over}.{doubt} "
-                "Kept: filled dots; beside a hollow one, what stands for it."
+                f"Joined: measures that correlate above {r.max_correlation:g} over methods, "
+                "averaged over datasets. Kept: filled dots; beside a hollow one, what stands for "
+                "it."
                 f"{only_best(len(r.correlation), 'measures')}"
             )
             left.append(doc.Figure(svg, caption, title="Measures that say the same"))
@@ -562,7 +557,7 @@ def measures_data(c: Comparison) -> Data:
         "redundancy": r
         and {
             "threshold": r.max_correlation,
-            **doc.named(r, "kept", "dropped", "groups", "warnings"),
+            **doc.named(r, "kept", "dropped", "groups"),
             "correlation": r.correlation.to_dict(orient="index"),
             "ranking": r.ranking.rename_axis("method").reset_index(),
         },
@@ -676,7 +671,7 @@ def sensitivity_data(c: Comparison) -> Data:
             },
             "leave_one_out": left
             and {
-                **doc.named(left, "winners", "winner_changes"),
+                "winner_changes": left.winner_changes,
                 "reversals": rows_of_best(c, left.reversals, "ahead", "behind"),
                 "ranks": left.ranks.iloc[:MOST, :MOST].to_dict(orient="index"),
             },
