@@ -439,6 +439,7 @@ def compare_folds(
     table_of_folds = shared.table(frame)
     values = shared.cube(table_of_folds)
     by_all = np.asarray(shared.whole.all(axis=0))
+    notes += [text for text in [sharings[0].how.caution] if text]
     notes += [*shared.notes, *unpaired_notes, *_disagreement(recorded, shared, by_all, runs)]
     tests, columns, dropped = _tested(values, sharings, names, paired, dependent)
     names = [names[k] for k in columns]
@@ -519,9 +520,6 @@ def _tested(
                 why = FEW_SHARED
             elif not enough:
                 why = f"they have only {s.n} folds in common, too few to test {p} measures together"
-            elif (s.how.kind == "5x2" and paired) != five:
-                why = "the folds that they have in common came about in another way than those of "
-                why += "the other pairs"
         if why:
             problem[s.rows] = why
             continue

@@ -57,12 +57,6 @@ class Protocol:
             2 * self.ratio if self.ratio and self.kind in ("repeated", "resampled") else self.ratio
         )
 
-    def may_be_part_of(self, other: Protocol) -> bool:
-        """Whether folds that look resampled may be some of those of a single cross-validation."""
-        alike = np.isclose(other.ratio or 0.0, self.ratio or 0.0, rtol=0.05)
-        ways = [(self.known, self.kind), (other.known, other.kind)]
-        return bool(alike) and ways == [(True, "resampled"), (True, "k-fold")]
-
     @property
     def caution(self) -> str:
         """How far even the corrected tests err in simulations; empty where they do not."""
@@ -188,7 +182,6 @@ def recorded_protocol(
     ways = [protocol_of(n_folds, *pair, kind=kind, ratio=ratio) for pair in sizes]
     how = widest(ways)
     notes = [] if how.known else [f"{how.reason} Say protocol and ratio if it was another."]
-    notes += [how.caution] if how.caution else []
     if len({(p.kind, p.ratio) for p in ways}) > 1:
         notes.append(
             "The methods were trained on parts of different sizes; the widest correction is used "
@@ -381,8 +374,8 @@ class SharedFolds:
         self, runs: pd.DataFrame, declared: Mapping[str, Any]
     ) -> tuple[list[Protocol], list[Sharing], list[str]]:
         """How the folds of each method came about; the pairs by the folds that they share, those
-        with most folds first; and notes. What looks resampled, but is part of another method's
-        cross-validation, came about as that did."""
+        with most folds first; and notes. Who has most folds says of which kind all are; each method
+        keeps its own ratio."""
         keys = np.column_stack([self.whole, self.recorded])
         kinds, which = np.unique(keys, axis=0, return_inverse=True)
         which, wholes = which.ravel(), kinds[:, :-1].astype(bool)
@@ -391,21 +384,12 @@ class SharedFolds:
             recorded_protocol(runs[runs.index.isin(methods[which == k])], int(n), declared)
             for k, n in enumerate(kinds[:, -1])
         ]
-        ways = {tuple(whole): how for whole, (how, _) in zip(wholes, found, strict=True)}
-        hows, notes = [], list[str]()
-        for whole, (how, texts) in zip(wholes, found, strict=True):
-            caution = how.caution
-            if not declared.get("protocol"):
-                own = ways[tuple(whole)]
-                wider = (ways[more] for more in ways if np.greater_equal(more, whole).all())
-                how = next(filter(own.may_be_part_of, wider), own)
-            hows.append(how)
-            notes += [text for text in texts if how.caution == caution or text != caution]
+        most = kinds[:, -1].max()
+        main = widest([how for how, _ in found if how.n_folds == most])
+        hows = [replace(main, ratio=how.ratio) for how, _ in found]
+        notes = [text for _, texts in found for text in texts]
         if len({how.ratio for how in hows}) > 1:
-            notes.append(
-                "The folds came about in different ways. Each pair takes the wider of its two "
-                "corrections."
-            )
+            notes.append("Each pair takes the wider of its methods' two corrections.")
         first, second = np.triu_indices(len(self.methods), 1)
         sides = np.sort([which[first], which[second]], axis=0)
         sharings = []

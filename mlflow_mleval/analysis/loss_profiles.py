@@ -708,8 +708,9 @@ class OnDataset:
             absent[key] = str(error)
             return
         self.protocol = how
-        f_test = how.caution if how.kind == "5x2" else ""  # the F test's, which is not made here
-        self._warn(*(note for note in notes if note != f_test))
+        if how.caution and how.kind != "5x2":  # that is the F test's, which is not made here
+            notes.append(how.caution)
+        self._warn(*notes)
         if shared is None:
             return
         if shared.excluded:
