@@ -37,7 +37,6 @@ from mlflow_mleval.analysis.multivariate import (
     MardiaResult,
     PairNumbers,
     f_of_pairs,
-    hotelling,
     manova,
     mardia,
     measures_left_out,
@@ -56,7 +55,6 @@ from mlflow_mleval.analysis.pairs import (
     better_first,
     cliques,
     cliques_with_letters,
-    decided,
     holm,
     jointly,
     letters,
@@ -339,20 +337,6 @@ class FoldComparison(PairTests):
     def learned_tests(self) -> pd.DataFrame | None:
         """Every pair on every learned measure, with p-values that allow for the choice."""
         return None if self.learned is None else self.learned.tests(self.alpha)
-
-    def permutation(self, seed: int = 0) -> pd.DataFrame:
-        """Every pair again without a normal distribution: the methods are swapped fold by fold.
-        ValueError where folds are not paired, or not those of one cross-validation."""
-        reason = self.refusals.get("naive", "") if self.paired else "the folds are not paired"
-        if reason:
-            raise ValueError(f"`permutation` must not be used here: {reason}.")
-        pvalues = np.full(len(self.table), np.nan)
-        for i in np.flatnonzero(self.table["pvalue"].notna()):
-            a, b = (self.values.loc[self.table.at[i, name]] for name in PAIR)
-            both = a.index.intersection(b.index)
-            sides = a.loc[both].to_numpy(), b.loc[both].to_numpy()
-            pvalues[i] = hotelling(*sides, method="permutation", seed=seed).pvalue
-        return self.table[PAIR].assign(**decided(pvalues, self.alpha))
 
 
 def compare_folds(
@@ -729,7 +713,7 @@ def _for_all(
     if normal is not None and normal.pvalue <= alpha:
         doubts.append(
             f"the results do not look normal (Mardia p = {normal.pvalue:.2g}); "
-            "compare_folds(…).permutation() tests without that"
+            "hotelling(…, method='permutation') tests without that"
         )
     if not how.known and how.n_folds > MANY_FOLDS:
         doubts.append(

@@ -249,15 +249,11 @@ class TestCompareFolds:
         assert "How the data were split is unknown for 2 of 4 methods;" in told
         assert found.protocol.ratio == pytest.approx(10 / 80) and "parts of different sizes" in told
 
-    def test_results_that_are_not_normal_are_marked_and_permuted(self):
+    def test_results_that_are_not_normal_are_marked(self):
         values = np.random.default_rng(0).standard_cauchy(size=(4, 10, 2))
         found = compare_folds(study_of(values, **KNOWN), "birds")
         assert found.mardia.pvalue < 0.05 and not found.table["doubt"].eq("").any()
         assert "Mardia" in found.table["doubt"].iloc[0]
-        permuted = found.permutation()
-        x = found.values.to_numpy().reshape(4, 10, 2)
-        assert permuted["pvalue"].iloc[1] == hotelling(x[0], x[2], method="permutation").pvalue
-        assert (permuted["pvalue"] >= 2 / 2**10).all()
 
     def test_rounded_dependent_measures_are_marked(self):
         values = np.random.default_rng(0).normal(0.6, 0.05, size=(3, 10, 2))
@@ -317,8 +313,6 @@ class TestCompareFolds:
         assert found.mardia.pvalue == mardia(shared).pvalue
         expected = x["BR"]["recall"].drop(7).mean()
         assert found.means.loc[("BR", "recall"), "mean"] == pytest.approx(expected)
-        expected = hotelling(*pair_of(x, "CC", "LP", [3, 4]), method="permutation").pvalue
-        assert found.permutation()["pvalue"].iloc[3] == expected
         text = " ".join(found.report().to_text(999).split())
         assert "separates 3 of 6 pairs on 7 to 10 folds and 2 measures together" in text
         assert "4 further pairs of HOMER could not be tested for want of folds in common" in text
@@ -408,8 +402,6 @@ def test_repeated_folds_are_corrected_by_twice_the_ratio():
     assert found.table["naive_pvalue"].isna().all() and found.naive_manova is None
     assert "uncorrected test" in found.refusals["naive"]
     assert "twice n_test / n_train" in " ".join(found.warnings)
-    with pytest.raises(ValueError, match="`permutation` must not be used here: repeated"):
-        found.permutation()
 
 
 def counted(shares, n_test=100, seed=0):
