@@ -733,11 +733,11 @@ def _disagreement(
     recorded = recorded.loc[pd.MultiIndex.from_product([shared.methods, folds])].astype(float)
     sizes = [np.mean(n) for n in runs.get("n_test", ()) if np.size(n) and not np.isnan(np.mean(n))]
     scatter = disagreement(recorded, float(np.mean(sizes)) if sizes else None)
-    if scatter is None or scatter[1] > LEVEL:
+    if scatter is None or scatter > LEVEL:
         return []
     return [
-        f"The models of the folds disagree: {scatter[0]} scatters more between folds than their "
-        f"instances explain (p = {scatter[1]:.2g}). Learners that choose a feature or a threshold "
+        "The models of the folds disagree: the number of predicted positives scatters more between "
+        f"folds than their instances explain (p = {scatter:.2g}). Learners that choose a feature or a threshold "
         "do so, such as stumps, and tests on the folds of one dataset tell equal ones apart too "
         "often (in a fifth of simulations at α = .05): try other datasets before believing these "
         "separations."

@@ -214,56 +214,28 @@ def unpaired(runs: pd.DataFrame, methods: Sequence[str]) -> tuple[Bools | None, 
 # A test on folds sees how results vary between training sets that share most of their instances. A
 # learner that chooses one feature or threshold may be tilted the same way in all of them, and no
 # test on the folds of one dataset can see that. Where the choice differs between folds, it shows:
-# the number of instances predicted positive, or a mean over instances, scatters more than it does
-# for one fixed model. That is what is tested here; see
-# examples/studies/simulation_study.md for how often it notices.
+# the number of instances predicted positive scatters more than it does for one fixed model. That is
+# what is tested here; see examples/studies/simulation_study.md for how often it notices.
 
 COUNTS = ("tp", "fp", "fn", "tn")
-#: Means over instances of values in [0, 1]: their variance over folds of one fixed model is at most
-#: mean (1 - mean) / n_test.
-MEANS = (
-    "accuracy",
-    "precision",
-    "recall",
-    "f1",
-    "subset_accuracy",
-    "hamming_loss",
-    "one_error",
-    "top1_accuracy",
-)
 #: Less likely scatter than this, under one fixed model, is told.
 LEVEL = 0.01
 
 
-def disagreement(folds: pd.DataFrame, n_test: float | None) -> tuple[str, float] | None:
-    """What scatters most between folds (index: method, fold), and how likely that is under fixed
-    models; None where unknown."""
-    if not n_test:
+def disagreement(folds: pd.DataFrame, n_test: float | None) -> float | None:
+    """How likely it is that fixed models predict numbers of positives that scatter so much between
+    folds (index: method, fold); None where counts or sizes are unknown."""
+    if not n_test or not {*COUNTS} <= {*folds.columns}:
         return None
-    if {*COUNTS} <= {*folds.columns}:
-        tp, fp, fn, tn = (folds[name].unstack().to_numpy() for name in COUNTS)
-        expected, variance = 0.0, 0.0
-        for hits, total in ((tp, tp + fn), (fp, fp + tn)):
-            of_all = np.maximum(total.sum(axis=1, keepdims=True), 1.0)
-            share = hits.sum(axis=1, keepdims=True) / of_all
-            expected = expected + share * total
-            variance = variance + share * (1 - share) * total
-        labels = max((tp + fp + fn + tn).mean() / n_test, 1.0)
-        return "the number of predicted positives", _tail(tp + fp - expected, labels * variance)
-    by_measure = {}
-    for name in (name for name in MEANS if name in folds):
-        values = folds[name].unstack().to_numpy()
-        mean = values.mean(axis=1, keepdims=True)
-        by_measure[name] = _tail(values - mean, mean * (1 - mean) / n_test)
-    if not by_measure:
-        return None
-    least = min(by_measure, key=by_measure.__getitem__)
-    return least, min(1.0, by_measure[least] * len(by_measure))
-
-
-def _tail(residual: Array, variance: Array) -> float:
-    """The p-value of squares in units of their variance, methods x folds."""
-    variance = np.broadcast_to(variance, residual.shape)
+    tp, fp, fn, tn = (folds[name].unstack().to_numpy() for name in COUNTS)
+    expected, variance = 0.0, 0.0
+    for hits, total in ((tp, tp + fn), (fp, fp + tn)):
+        of_all = np.maximum(total.sum(axis=1, keepdims=True), 1.0)
+        share = hits.sum(axis=1, keepdims=True) / of_all
+        expected = expected + share * total
+        variance = variance + share * (1 - share) * total
+    variance = variance * max((tp + fp + fn + tn).mean() / n_test, 1.0)
+    residual = tp + fp - expected
     squares = np.divide(residual**2, variance, out=np.zeros(residual.shape), where=variance > 0)
     return float(special.chdtrc(residual.shape[0] * (residual.shape[1] - 1), squares.sum()))
 
