@@ -88,9 +88,6 @@ RATES = {"tpr": ("tp", "fn"), "fpr": ("fp", "tn"), "tnr": ("tn", "fp"), "fnr": (
 COUNTS = dict.fromkeys(("tp", "tn", "tpr", "tnr"), "max") | dict.fromkeys(
     ("fp", "fn", "fpr", "fnr"), "min"
 )
-#: A measure whose part outside the span of the others before it is below this share nearly follows
-#: from them.
-NEARLY = 1e-3
 #: What carries a difference that no measure shows alone.
 COMBINED = "a combination"
 #: Fewer denominator degrees of freedom than this, and a verdict is marked as one not to trust.
@@ -441,7 +438,7 @@ def compare_folds(
     together = _joint_tests(whole, of, names, paired, widest(hows).headline_ratio, refusals)
     ways = {name: study.directions.get(name) or COUNTS.get(name, "max") for name in names}
     left = two_way(values, paired)
-    alike = _for_all(left, names, together.get("mardia"), sharings[0].how, alpha)
+    alike = _for_all(together.get("mardia"), sharings[0].how, alpha)
     table, doubts = _table(of, values, ways, tests, sharings, alpha, alike)
     means = _means(values, hows, alpha)
     index = pd.MultiIndex.from_product([of, names], names=["method", "measure"])
@@ -700,16 +697,9 @@ def _chosen(frame: pd.DataFrame, measures: Iterable[str] | None) -> pd.DataFrame
     return frame[names].astype(float)
 
 
-def _for_all(
-    left: Array, names: Sequence[str], normal: MardiaResult | None, how: Protocol, alpha: float
-) -> list[str]:
+def _for_all(normal: MardiaResult | None, how: Protocol, alpha: float) -> list[str]:
     """Why no pair is to be trusted."""
     doubts = []
-    own = np.abs(np.diag(np.linalg.qr(left / np.linalg.norm(left, axis=0), mode="r")))
-    if near := _flagged(own < NEARLY, names):
-        doubts.append(
-            f"{some(near)}: nearly follows from the measures before, which magnifies rounding"
-        )
     if normal is not None and normal.pvalue <= alpha:
         doubts.append(
             f"the results do not look normal (Mardia p = {normal.pvalue:.2g}); "
