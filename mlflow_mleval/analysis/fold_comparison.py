@@ -257,23 +257,17 @@ class FoldComparison(PairTests):
 
     @cached_property
     def ordered(self) -> pd.DataFrame:
-        """`table`, the better method first, separated ones first, with the measures that carry a
-        difference ("+f1") and its direction ("better on all", "better on x, worse on y")."""
+        """`table`, the better method first, separated ones first, with the direction of each
+        difference ("better on all", "better on x, worse on y")."""
         turned = behind(self.table, self.order)
         table = better_first(self.table, turned)
         ahead = np.where(turned[:, None], -self._ahead, self._ahead)
-        certain = np.where(self._significant, np.sign(ahead), 0)
-
-        def carried(row: AnyArray) -> str:
-            of = zip(self.measures, row, strict=True)
-            return " ".join(f"{'+' if x > 0 else '−'}{m}" for m, x in of if x) or COMBINED
 
         def directed(row: AnyArray) -> str:
             return _signs_in_words(row, self.measures, ", ".join)
 
-        table["carried"] = _told_of_rows(certain, carried)
         table["direction"] = _told_of_rows(np.sign(ahead), directed)
-        table.loc[~table["separated"], ["carried", "direction"]] = ""
+        table.loc[~table["separated"], "direction"] = ""
         keys = table.assign(k=~table["separated"], **places(table, self.order))
         rows = keys.sort_values(["k", "pvalue", "a", "b"], kind="stable").index
         return table.loc[rows].reset_index(drop=True)
@@ -727,9 +721,10 @@ def _disagreement(
         return []
     return [
         "The models of the folds disagree: the number of predicted positives scatters more between "
-        f"folds than their instances explain (p = {scatter:.2g}). Learners that choose a feature or a threshold "
-        "do so, such as stumps, and tests on the folds of one dataset tell equal ones apart too "
-        "often (in a fifth of simulations at α = .05): try other datasets before believing these "
+        f"folds than their instances explain (p = {scatter:.2g}). Learners that choose a feature "
+        "or a threshold do so, such as stumps, and tests on the folds of one dataset tell equal "
+        "ones apart too often (in a fifth of simulations at α = .05): try other datasets before "
+        "believing these "
         "separations."
     ]
 
