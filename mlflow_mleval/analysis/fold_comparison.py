@@ -335,7 +335,6 @@ def compare_folds(
     dataset: str,
     measures: Iterable[str] | None = None,
     *,
-    methods: Iterable[str] | None = None,
     paired: bool = True,
     dependent: str = "error",
     alpha: float = 0.05,
@@ -364,8 +363,6 @@ def compare_folds(
         Measures or sets that are tested together; also tpr, fpr, tnr and fnr where tp, fp, tn and
         fn are recorded. By default all if they are at most four and fewer than half the folds; else
         a pair such as micro precision and recall.
-    methods : iterable of str, optional
-        Only these.
     protocol : {"k-fold", "repeated", "resampled", "5x2", "independent"}, optional
         How the folds came about, where that is not recorded or not recognised from the sizes. In
         "5x2", folds are in the order of repetitions.
@@ -401,12 +398,10 @@ def compare_folds(
     probability(alpha, "alpha")
     refuse_keywords(compare_folds, declared, Declared.__annotations__)
     one_of(dependent, "dependent", DEPENDENT)
-    recorded = _folds_of(study, dataset, methods)
+    recorded = _folds_of(study, dataset)
     frame = _chosen(recorded, measures)
     names = list(frame)
-    shared = shared_folds(
-        frame, dataset, study.values.loc[dataset].index if methods is None else ()
-    )
+    shared = shared_folds(frame, dataset, study.values.loc[dataset].index)
     of = shared.methods
     runs = runs_of(study.runs, dataset, of)
     hows, sharings, notes = shared.blocks(runs, declared)
@@ -638,7 +633,7 @@ def _means(values: Array, hows: Sequence[Protocol], alpha: float) -> dict[str, A
     return {"mean": mean, "sd": sd, "low": mean - half, "high": mean + half}
 
 
-def _folds_of(study: Study, dataset: str, methods: Iterable[str] | None) -> pd.DataFrame:
+def _folds_of(study: Study, dataset: str) -> pd.DataFrame:
     """The values by (method, fold) of one dataset."""
     if dataset not in study.datasets:
         raise IncomparableRunsError(
@@ -655,15 +650,6 @@ def _folds_of(study: Study, dataset: str, methods: Iterable[str] | None) -> pd.D
         raise IncomparableRunsError(
             f"{some(twice)}: more than one row for the same method and fold on {dataset}."
         )
-    if methods is not None:
-        of = frame.index.get_level_values(0)
-        if unknown := [m for m in methods if m not in of]:
-            have = of.unique()
-            raise IncomparableRunsError(
-                f"{some(unknown)} have no values by fold on {dataset}; {some(sorted(have))} "
-                f"have.{did_you_mean(unknown, have)}"
-            )
-        frame = frame[of.isin([*methods])]
     return frame.loc[:, frame.notna().any()]
 
 
