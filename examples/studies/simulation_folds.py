@@ -143,9 +143,6 @@ def several_methods(found: Table, data: str, x: Array, ratio: float) -> None:
     for name, pvalue in result.table["pvalue"].items():
         found.add(f"MANOVA, {name.replace('_', '-').title()}", data, pvalue <= ALPHA)
     found.add("MANOVA, Wilks, naive", data, manova(x).pvalue <= ALPHA)
-    found.add(
-        "learned measures: dimensions", data, result.learned.dimensions["pvalue"].iloc[0] <= ALPHA
-    )
     tests = result.learned.tests(ALPHA)
     first = tests[tests["learned"] == "M1"]
     found.add("learned measure M1, any pair (Holm)", data, first["significant"].any())

@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 from scipy import linalg, special
 
 from mlflow_mleval.analysis.pairs import (
-    adjust,
     checked_ratio,
     decided,
     holm,
@@ -322,8 +321,8 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class HotellingResult:
-    """Hotelling's T-squared test of two methods. `scaled_direction` is per standard deviation;
-    intervals of `posthoc` are not corrected, its p-values by Holm."""
+    """Hotelling's T-squared test of two methods. Intervals of `posthoc` are not corrected, its
+    p-values by Holm."""
 
     statistic: float
     f_statistic: float
@@ -331,7 +330,6 @@ class HotellingResult:
     pvalue: float
     mean_difference: pd.Series
     direction: pd.Series
-    scaled_direction: pd.Series
     posthoc: pd.DataFrame
     measures: list[Hashable]
     dropped: dict[Hashable, str]
@@ -455,7 +453,6 @@ def hotelling(
         **decided(found.single[0], alpha),
     }
     by_measure = pd.Index(names, name="measure", tupleize_cols=False)
-    scaled = direction * error / np.sqrt(spread)
     return HotellingResult(
         statistic=found.statistic.item(),
         f_statistic=found.f_statistic.item(),
@@ -463,7 +460,6 @@ def hotelling(
         pvalue=pvalue,
         mean_difference=pd.Series(mean, names, name="mean_difference"),
         direction=pd.Series(direction, names, name="direction"),
-        scaled_direction=pd.Series(scaled, names, name="scaled_direction"),
         posthoc=pd.DataFrame(posthoc, by_measure),
         measures=names,
         dropped=dropped,
@@ -789,14 +785,13 @@ _F = ["f_statistic", "df_numerator", "df_denominator", "pvalue"]
 
 @dataclass(frozen=True)
 class LearnedMeasures:
-    """Linear combinations that tell the methods apart best: the eigenvectors of E⁻¹H, their shares,
-    and of each with all after it Wilks' lambda."""
+    """Linear combinations that tell the methods apart best: the eigenvectors of E⁻¹H and their
+    shares."""
 
     weights: pd.DataFrame
     scaled_weights: pd.DataFrame
     eigenvalues: pd.Series
     shares: pd.Series
-    dimensions: pd.DataFrame
     projections: pd.DataFrame
     ratio: float | None
     paired: bool
@@ -828,7 +823,7 @@ class LearnedMeasures:
 @dataclass(frozen=True)
 class ManovaResult:
     """Multivariate analysis of variance of methods over folds: four statistics, the matrices H and
-    E, each measure alone, and what it learns. Roy's p is a lower bound."""
+    E, and what it learns. Roy's p is a lower bound."""
 
     statistic: float
     pvalue: float
@@ -837,7 +832,6 @@ class ManovaResult:
     table: pd.DataFrame
     between: pd.DataFrame
     within: pd.DataFrame
-    univariate: pd.DataFrame
     learned: LearnedMeasures
     measures: list[Hashable]
     dropped: dict[Hashable, str]
@@ -943,21 +937,9 @@ def manova(
             f"Only {df_within} residual degrees of freedom for {p} measures: the test can hardly "
             "see anything."
         )
-    each_f = np.diag(between) / df_between / (np.diag(within) / df_within)
-    each = special.fdtrc(df_between, df_within, each_f)
-    univariate = {
-        "f_statistic": each_f,
-        "df_numerator": df_between,
-        "df_denominator": df_within,
-        "pvalue": each,
-        "pvalue_corrected": adjust(each),
-    }
     weights = _unit_columns(vectors)
     learned = [f"M{k + 1}" for k in range(len(eigenvalues))]
     index = pd.MultiIndex.from_product([of, range(n_folds)], names=["method", "fold"])
-    # of each learned measure and all after it
-    wilks = np.exp(-np.cumsum(np.log1p(eigenvalues)[::-1])[::-1]).tolist()
-    dimensions = [[x, *rao_f(x, p - k, df_between - k, df_within - k)] for k, x in enumerate(wilks)]
     total = eigenvalues.sum()
     scaled = _unit_columns(weights * np.sqrt(np.diag(within))[:, None])
     return ManovaResult(
@@ -968,13 +950,11 @@ def manova(
         table=table,
         between=pd.DataFrame(between, names, names),
         within=pd.DataFrame(within, names, names),
-        univariate=pd.DataFrame(univariate, pd.Index(names, name="measure", tupleize_cols=False)),
         learned=LearnedMeasures(
             weights=pd.DataFrame(weights, names, learned),
             scaled_weights=pd.DataFrame(scaled, names, learned),
             eigenvalues=pd.Series(eigenvalues, learned, name="eigenvalue"),
             shares=pd.Series(eigenvalues / (total or 1.0), learned, name="share"),
-            dimensions=pd.DataFrame(dimensions, learned, ["wilks", *_F], dtype=float),
             projections=pd.DataFrame(values.reshape(-1, p) @ weights, index, learned),
             ratio=ratio,
             paired=blocked,

@@ -55,8 +55,6 @@ class TestHotelling:
         found = hotelling(COMMERCIAL, STATE, measures=["BOD", "SS"])
         assert found.statistic == pytest.approx(13.6, abs=0.05)
         assert found.mean_difference.round(2).tolist() == [-9.36, 13.27]
-        spread = (COMMERCIAL - STATE).std(axis=0, ddof=1)
-        np.testing.assert_allclose(found.scaled_direction, found.direction * spread)
         assert found.pvalue < 0.05  # the book: 13.6 > 9.47
         # and its simultaneous intervals both hold zero
         assert not found.posthoc["significant"].any()
@@ -228,9 +226,7 @@ class TestManova:
         np.testing.assert_allclose(projected, x[2] @ found.learned.weights.to_numpy())
 
     def test_no_more_learned_measures_than_differences_of_methods(self):
-        found = manova(folds(3, p=4)).learned
-        assert list(found.weights) == ["M1", "M2"]
-        assert found.dimensions.loc["M1", "pvalue"] == pytest.approx(manova(folds(3, p=4)).pvalue)
+        assert list(manova(folds(3, p=4)).learned.weights) == ["M1", "M2"]
 
     def test_tests_on_learned_measures_allow_for_the_choice(self):
         x = folds(4, p=3)

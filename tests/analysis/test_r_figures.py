@@ -38,8 +38,6 @@ def test_manova(case):
         keys = ["statistic"] if name == "hotelling_lawley" else list(figure)
         same(found.table.loc[name, keys].to_numpy(float), [figure[key] for key in keys])
     same(found.learned.eigenvalues, case["eigenvalues"])
-    for key in ("f_statistic", "pvalue"):
-        same(found.univariate[key], [row[key] for row in case["univariate"]])
     paper = mleval.manova(case["x"], design="one-way", approximation="chi2")
     if case["design"] == "one-way":
         same((paper.f_statistic, paper.pvalue), (case["chi2"]["statistic"], case["chi2"]["pvalue"]))

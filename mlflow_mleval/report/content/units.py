@@ -700,7 +700,6 @@ class Folds(Kind):
             and {
                 "weights": learned.weights.to_dict(),
                 "scaled_weights": learned.scaled_weights.to_dict(),
-                "dimensions": learned.dimensions.to_dict(orient="index"),
                 "tests": tests.learned_tests,
                 **doc.named(learned, "eigenvalues", "shares"),
             },
