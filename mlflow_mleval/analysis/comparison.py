@@ -741,7 +741,7 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
         spread = (means.max() - means.min()).replace(0, 1)
         least = ((means - means.loc[methods[0]]) / spread).min(axis=1)
         yardsticks["the plain mean of every measure"] = least
-        could_turn = turning(fusion, made, again, leaning(study, tested, made, counted))
+        could_turn = turning(fusion, again, leaning(study, tested, made, counted))
     else:
         yardsticks["plain mean"] = table.mean()
         if study.cells(on).isna().any(axis=None):

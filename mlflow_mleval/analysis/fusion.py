@@ -834,22 +834,7 @@ def leaning(
     return [pair for pair in pairs if pair not in without]
 
 
-def _with_equal_weights(fusion: Fusion, made: Made | None, again: Retest | None) -> list[str]:
-    """What equal weights would change, as clauses: who leads, and which separations are gone."""
-    equal = fusion.flows.by_measure.weigh("equal", fusion.options["drop_constant"])
-    first, leaders = (first_ranked(mean_ranking(x)["rank"]) for x in (equal, fusion.flows))
-    clauses = []
-    if set(first) != set(leaders):
-        clauses.append(f"{some(first)} {'leads' if len(first) == 1 else 'share the lead'}")
-    pairs = [] if made is None or again is None else made.result.significant_pairs
-    stay = set(again(fusion.study, equal)) if pairs and again is not None else set()
-    if lost := [f"{a} from {b}" for a, b in pairs if (a, b) not in stay]:
-        these = "this separation is" if len(lost) == 1 else "these separations are"
-        clauses.append(f"{these} not there: {some(lost)}")
-    return clauses
-
-
-def turning(fusion: Fusion, made: Made | None, again: Retest | None, lean: list[Any]) -> list[str]:
+def turning(fusion: Fusion, again: Retest | None, lean: list[Any]) -> list[str]:
     """Doubts that could turn the fused answer: two methods, what weights favour, what was
     filled."""
     doubts = []
@@ -861,14 +846,20 @@ def turning(fusion: Fusion, made: Made | None, again: Retest | None, lean: list[
             "weights; it says nothing of how large the differences are."
         )
     if options["weights"] == "entropy" and len(measures) > 1:
-        turned = _with_equal_weights(fusion, made, again)
-        if turned:
+        equal = fusion.flows.by_measure.weigh("equal", fusion.options["drop_constant"])
+        first, leaders = (first_ranked(mean_ranking(x)["rank"]) for x in (equal, fusion.flows))
+        gone: list[str] = []
+        if again is not None:
+            stay = again(fusion.study, equal)
+            gone = [f"{a} from {b}" for a, b in again.pairs if (a, b) not in stay]
+        without = f", and nothing would separate {some(gone)}" if gone else ""
+        if set(first) != set(leaders) or gone:
             weight = fusion.weights.mean()
             doubts.append(
                 "Weights by entropy favour measures that set a few methods far apart, here "
                 f"{weight.idxmax()} most ({weight.max():.2g} of the weight; "
                 f"{1 / len(measures):.2g} if all weighed the same). With equal weights "
-                f"{', and '.join(turned)}."
+                f"{some(first)} would lead{without}."
             )
     if lean:
         pairs = some(f"{a} from {b}" for a, b in lean)
