@@ -382,15 +382,11 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The ranking under other functions, weights and policies, and why some give none."""
+    """The ranking under other functions, weights and policies, what was asked for first, and why
+    some give none."""
 
-    tried: list[Scenario]
+    scenarios: list[Scenario]
     impossible: dict[str, str]
-
-    @property
-    def scenarios(self) -> list[Scenario]:
-        """What was tried, each once; what was asked for is the first."""
-        return [one for one in self.tried if not (one.varies == "policy" and one.chosen)]
 
     @property
     def table(self) -> pd.DataFrame:
@@ -398,7 +394,7 @@ class Sensitivity:
         names = ("varies", "preference", "weights", "missing", "n_datasets", "chosen")
         tables = [
             one.ranking.reset_index().assign(**{name: getattr(one, name) for name in names})
-            for one in self.tried
+            for one in self.scenarios
         ]
         return pd.concat(tables, ignore_index=True)[[*names, "method", *tables[0].columns[1:4]]]
 
@@ -454,15 +450,15 @@ def sensitivity(
 
     examine(complete, fuse(complete, **chosen).flows, "function", names, True)
     impossible: dict[str, str] = {}
-    policies = [name for name in MISSING if name != "error"] if study.gaps() else [study.missing]
-    for policy in policies:
+    others = [name for name in MISSING if name not in ("error", study.missing)]
+    for policy in others if study.gaps() else []:
         try:
             other = study.complete(policy)
             flows = fuse(other, **chosen).flows
         except (MlevalError, ValueError) as error:
             impossible[policy] = str(error)
         else:
-            examine(other, flows, "policy", names, policy == study.missing)
+            examine(other, flows, "policy", names, False)
     for function in PREFERENCES:
         by_measure = study_flows(complete, function, **(thresholds if function == names[0] else {}))
         for scheme in WEIGHTS:
