@@ -387,14 +387,7 @@ def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -
     excluded = {name: "has no values by fold" for name in asked if name not in methods}
     lacking = {}
     for k in np.flatnonzero(~whole.all(axis=1)):
-        rows = frame.loc[methods[k]].isna().stack()
-        parts = []
-        if recorded[k] < len(folds):
-            parts.append(f"has {recorded[k]} of the {len(folds)} folds")
-        if rows.any():
-            empty = some(f"{m} in fold {fold}" for fold, m in rows.index[rows])
-            parts.append(f"has no value of {empty}")
-        lacking[methods[k]] = " and ".join(parts)
+        lacking[methods[k]] = f"has all values of {whole[k].sum()} of the {len(folds)} folds"
     if sharing.sum() < 2:
         why = "; ".join(f"{name} {reason}" for name, reason in (excluded | lacking).items())
         got = "1 method" if len(methods) == 1 else "none"

@@ -307,7 +307,7 @@ class TestCompareFolds:
         text = " ".join(found.report().to_text(999).split())
         assert "separates 3 of 6 pairs on 7 to 10 folds and 2 measures together" in text
         assert "4 further pairs of HOMER could not be tested for want of folds in common" in text
-        assert "BR has no value of recall in fold 7, CC has 8 of the 10" in text
+        assert "BR has all values of 9 of the 10 folds, CC has all values of 8 of the" in text
 
     def test_pairs_that_share_too_few_folds_are_counted_with_the_reason(self):
         folds = study_of(**KNOWN).folds

@@ -436,7 +436,7 @@ def test_profiles_are_compared_on_the_folds_that_both_have():
     sizes = {"a": 5, "b": 5, "c": 4, "e": 1}
     counts = {("d", m): np.array(histograms(4, n, 30, 0.3, n)) for m, n in sizes.items()}
     found = compare_profiles(Profiles.from_counts(counts))
-    assert "both have: c has 4 of the 5 folds." in " ".join(found.warnings)
+    assert "both have: c has all values of 4 of the 5 folds." in " ".join(found.warnings)
     assert "in common" in found.absent["tests.d: e"]
     for pair in (("a", "c"), ("a", "b")):
         n = 4 if "c" in pair else 5
