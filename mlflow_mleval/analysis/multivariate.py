@@ -98,15 +98,13 @@ def tested_measures(
     values: Array, names: Sequence[Hashable], paired: bool, dependent: str
 ) -> tuple[list[int], dict[Hashable, str]]:
     """`independent_columns` of values methods x folds x measures."""
-    means = values.mean(axis=1)
     df = (len(values) - paired) * (values.shape[1] - 1)
     size = np.abs(values).max(axis=(0, 1))
-    left = two_way(values, paired)
-    return independent_columns(left, names, size, df, dependent, means - means.mean(axis=0))
+    return independent_columns(two_way(values, paired), names, size, df, dependent)
 
 
 def independent_columns(
-    residuals: Array, names: Sequence[Hashable], size: Array, df: int, dependent: str, mean: Array
+    residuals: Array, names: Sequence[Hashable], size: Array, df: int, dependent: str
 ) -> tuple[list[int], dict[Hashable, str]]:
     """Positions of the measures that do not follow from those before them, and why the others were
     dropped; ValueError where `dependent` is "error", or none is left."""
@@ -115,9 +113,7 @@ def independent_columns(
     dropped: dict[Hashable, str] = {}
     for k, name in enumerate(names):
         if length[k] <= NOISE * size[k] * np.sqrt(len(residuals)):
-            constant = np.abs(mean[..., k]).max() > NOISE * size[k]
-            differs = " although the methods differ in it" if constant else ""
-            dropped[name] = f"does not vary over folds{differs}"
+            dropped[name] = "does not vary over folds"
             continue
         scaled = residuals[:, independent] / length[independent]
         column = residuals[:, k] / length[k]
@@ -127,9 +123,6 @@ def independent_columns(
             continue
         used = [str(names[i]) for i, w in zip(independent, weights, strict=True) if abs(w) > 1e-6]
         dropped[name] = f"follows from {', '.join(used)}"
-        theirs = length[k] * mean[..., independent] @ (weights / length[independent])
-        if np.abs(mean[..., k] - theirs).max() > 1e-9 * size[k]:
-            dropped[name] += " but for a constant in which the methods differ"
     if dropped and (dependent == "error" or not independent):
         listed = "; ".join(f"{name} {reason}" for name, reason in dropped.items())
         drop = "Leave them out, or pass dependent='drop'."
@@ -423,7 +416,7 @@ def hotelling(
     dropped: dict[Hashable, str] = {}
     warnings = ["Both methods have the same values in every fold: p is 1 by convention."]
     if (mean != 0).any() or (np.abs(residuals) > NOISE * size).any():
-        independent, dropped = independent_columns(residuals, names, size, df, dependent, mean)
+        independent, dropped = independent_columns(residuals, names, size, df, dependent)
         warnings = measures_left_out(dropped)
     p = len(independent)
     names = [names[k] for k in independent]
