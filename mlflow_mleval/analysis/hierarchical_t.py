@@ -238,8 +238,6 @@ def _test(
         "mean_difference": float(found.centre @ found.mass),
         "low": float(low),
         "high": float(high),
-        "among": float(np.exp(_quantiles(np.log(found.among), found.mass, 0.5))),
-        "freedom": float(1 + np.exp(_quantiles(np.log(found.freedom - 1), found.mass, 0.5))),
     }
     mu, mass = found.means()
     limits = np.array([_quantiles(at, of, ends) for at, of in zip(mu, mass, strict=True)])
@@ -518,11 +516,6 @@ class NextDataset:
         table = better_first(table, behind(table, order))
         rows = places(table, order).sort_values(["a", "b"]).index
         return table.loc[rows].reset_index(drop=True)
-
-    def by_dataset(self, measure: str, a: str, b: str) -> pd.DataFrame:
-        """Raw and shrunken differences a minus b by dataset: n, mean, shrunken, low, high."""
-        rows = rows_of_pair(self.pairs[measure].shrunken, a, b).set_index("dataset")
-        return rows[["n", "mean", "shrunken", "low", "high"]]
 
 
 def next_dataset(
