@@ -71,14 +71,13 @@ Pair = tuple[str, str]
 #: Parameters of the binomial family where none are named, at most: all k up to so many labels, else
 #: evenly spread ones.
 MOST_PARAMETERS = 100
-_SLACK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Profiles:
     """The loss profiles of methods on datasets.
 
-    Made by `from_counts`, `from_errors` and `mlflow_mleval.load_profiles`.
+    Made by `from_counts` and `mlflow_mleval.load_profiles`.
 
     Attributes
     ----------
@@ -150,32 +149,6 @@ class Profiles:
             errors[pair] = at_least[:, 1:] / at_least[:, :1]
             n_labels[pair] = rows.shape[1] - 1
         return gather_profiles(errors, n_labels, _folds_of_rows(counts, folds), "hard", runs=runs)
-
-    @classmethod
-    def from_errors(
-        cls,
-        errors: Mapping[Pair, ArrayLike],
-        *,
-        folds: Mapping[Pair, Sequence[Hashable]] | None = None,
-        runs: pd.DataFrame | None = None,
-    ) -> Profiles:
-        """Profiles of scores from the means of the largest, second largest .. error of an instance
-        by (dataset, method), of each fold (R, K) or of all: `order_statistic_sums` by their number.
-        """
-        checked = {}
-        for pair, value in errors.items():
-            rows = np.atleast_2d(np.asarray(value, dtype=float))
-            ends = [rows.min(initial=0), rows.max(initial=0)]
-            in_range = rows.size and rows.ndim == 2 and ends[0] >= -_SLACK and ends[1] <= 1 + _SLACK
-            if not in_range or (np.diff(rows, axis=1) > _SLACK).any():
-                raise ValueError(
-                    "`errors` must hold non-increasing sequences in [0, 1], the mean of the "
-                    f"largest error of each instance first, got {value!r} for {_named(pair)}. "
-                    "Divide `order_statistic_sums` by the number of instances."
-                )
-            checked[pair] = rows
-        n_labels = {pair: rows.shape[1] for pair, rows in checked.items()}
-        return gather_profiles(checked, n_labels, _folds_of_rows(errors, folds), "soft", runs=runs)
 
     @property
     def datasets(self) -> list[str]:
