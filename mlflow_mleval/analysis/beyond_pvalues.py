@@ -320,27 +320,14 @@ class BayesResult:
 
     def verdict(self) -> str:
         """What the probabilities say, in a sentence, and what they rest on."""
-        t = self.table
-        if len(t) == 1:
-            row = t.iloc[0]
-            undecided = row.decision == "undecided"
-            decided = (
-                f"{row.method_a} is better than {row.method_b} by more than {self.rope:g} with "
-                f"probability {row.p_a:.3f}, worse with {row.p_b:.3f}, practically equivalent "
-                f"with {row.p_equivalent:.3f}, which "
-                f"{'decides nothing' if undecided else f'reaches {self.credible_level:g}'}"
-            )
-        else:
-            n = t["decision"].value_counts().to_dict()
-            decided = (
-                f"of {len(t)} pairs, with probability {self.credible_level:g}: "
-                f"{n.get('a', 0) + n.get('b', 0)} different by more than {self.rope:g} "
-                f"({self.by_chance:.1f} expected by chance), "
-                f"{n.get('equivalent', 0)} practically equivalent, "
-                f"{n.get('undecided', 0)} undecided"
-            )
-        rests = "normal differences and is not corrected for the number of pairs"
-        return f"{decided}; this rests on {rests}."
+        n = self.table["decision"].value_counts().to_dict()
+        return (
+            f"of {count(len(self.table), 'pair')}, with probability {self.credible_level:g}: "
+            f"{n.get('a', 0) + n.get('b', 0)} different by more than {self.rope:g} "
+            f"({self.by_chance:.1f} expected by chance), {n.get('equivalent', 0)} practically "
+            f"equivalent, {n.get('undecided', 0)} undecided; this rests on normal differences and "
+            "is not corrected for the number of pairs."
+        )
 
 
 def bayesian_t(
@@ -429,8 +416,6 @@ def bayesian_t(
         }
     )
     warnings = taken_for_certain(scale)
-    if not rope:
-        warnings = [*warnings, "Without a rope no difference is too small to matter."]
     methods = pairs.frame.columns.tolist()
     by_chance = called / len(changes)
     return BayesResult(rows, rope, credible_level, methods, ratio, by_chance, seed, tuple(warnings))

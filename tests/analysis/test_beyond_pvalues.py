@@ -90,10 +90,8 @@ def test_pairs_without_any_variation():
 
 def test_verdicts():
     values = table()
-    several, pair = bayesian_t(values, 0.01), bayesian_t(values[["a", "c"]], 0, ratio=0.1)
+    several = bayesian_t(values, 0.01)
     assert several.verdict().startswith("of 3 pairs, with probability 0.95: ")
-    assert pair.verdict().startswith("a is better than c by more than 0 with probability")
-    assert "Without a rope" in pair.warnings[0]
     shown = equivalence(values, 0.05).verdict()
     assert shown.startswith("shown to be equivalent within 0.05: ")
 
