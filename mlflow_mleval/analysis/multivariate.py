@@ -430,11 +430,6 @@ def hotelling(
         largest = np.abs(swapped).max(axis=0)
         base = linalg.orth(swapped / np.where(largest > 0, largest, 1.0))
         pvalue = length_pvalue(base, SWAPS, seed)
-    if not warnings and df - p < 2:
-        warnings.append(
-            f"{p} measures on {len(first)} folds: the test sees hardly anything. Use fewer "
-            "measures or more folds."
-        )
     mean, direction, error = found.difference[0], found.direction[0], found.error[0]
     margin = special.stdtrit(df, 1 - alpha / 2) * error
     posthoc = {
@@ -800,11 +795,6 @@ def manova(
         pvalue = float(special.chdtrc(df[0], f))
     warnings = measures_left_out(dropped)
     warnings += _unequal(residuals, of, n_folds)
-    if df_within < 2 * p:
-        warnings.append(
-            f"Only {df_within} residual degrees of freedom for {p} measures: the test can hardly "
-            "see anything."
-        )
     weights = _unit_columns(vectors)
     learned = [f"M{k + 1}" for k in range(len(eigenvalues))]
     index = pd.MultiIndex.from_product([of, range(n_folds)], names=["method", "fold"])
