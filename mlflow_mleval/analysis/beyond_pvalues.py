@@ -82,7 +82,8 @@ def equivalence(
         n_test / n_train of a fold, where rows are folds that share training data: the variance of
         the mean is then :math:`(1/R + ratio)\, s^2` (Nadeau & Bengio 2003).
     alpha : float
-        Family-wise level, by Holm over the pairs, at which a pair that differs by the rope is called equivalent.
+        Family-wise level, by Holm over the pairs, at which a pair that differs by the rope is
+        called equivalent.
 
     Raises
     ------
