@@ -328,25 +328,6 @@ CHUNK = 1_000_000
 
 
 @dataclass(frozen=True)
-class WeightIntervals:
-    """How far the weight of each measure alone may move before the leaders (or, with order_ in
-    front, the ranking) change, and who leads beyond."""
-
-    leaders: tuple[str, ...]
-    table: pd.DataFrame
-
-
-@dataclass(frozen=True)
-class RankAcceptability:
-    """How often each method takes each rank under random weights (SMAA-2, Lahdelma & Salminen
-    2001); those that tie share."""
-
-    acceptability: pd.DataFrame
-    n_resamples: int
-    seed: int
-
-
-@dataclass(frozen=True)
 class LeaveOneOut:
     """The ranking with each method left out in turn, and the pairs that this turns."""
 
@@ -480,9 +461,11 @@ class Stability:
     seed: int
 
     @cached_property
-    def intervals(self) -> WeightIntervals:
-        """The share of the way to one measure alone, or to the others alone, at which mean net
-        flows, which are lines in it, cross: exact intervals. A tie ends one."""
+    def intervals(self) -> pd.DataFrame:
+        """How far the weight of each measure alone may move before the leaders (or, with order_ in
+        front, the ranking) change, and who leads beyond: exactly, from the share of the way to one
+        measure alone, or to the others alone, at which mean net flows, which are lines in it,
+        cross. A tie ends one."""
         methods = list(self.fusion.ranking.index)
         flows, weights = _by_measure(self.fusion, methods)
         now = np.einsum("dmj,dj->dm", flows, weights)
@@ -516,10 +499,9 @@ class Stability:
                 row[f"weight_{side}"] = weight + min(float(share), 1.0) * to
                 row[f"order_weight_{side}"] = weight + float(order.min(initial=1.0)) * to
             rows[measure] = row
-        leaders = tuple(first_ranked(self.fusion.ranking["rank"]))
         table = pd.DataFrame(list(rows.values()), list(rows), _INTERVAL_COLUMNS, dtype=object)
         numbers = [name for name in _INTERVAL_COLUMNS if "rival" not in name]
-        return WeightIntervals(leaders, table.astype(dict.fromkeys(numbers, float)))
+        return table.astype(dict.fromkeys(numbers, float))
 
     @cached_property
     def smallest_change(self) -> pd.Series | None:
@@ -533,7 +515,7 @@ class Stability:
                 "change": to - row.weight,
                 "rival": by,
             }
-            for measure, row in self.intervals.table.iterrows()
+            for measure, row in self.intervals.iterrows()
             for to, by in ((row.weight_low, row.rival_low), (row.weight_high, row.rival_high))
             if by is not None
         ]
@@ -541,9 +523,9 @@ class Stability:
         return None if best is None else pd.Series(best)
 
     @cached_property
-    def acceptability(self) -> RankAcceptability:
-        """How often each method takes each rank by mean net flow, weights uniform on the
-        simplex."""
+    def acceptability(self) -> pd.DataFrame:
+        """How often each method takes each rank by mean net flow under random weights, uniform on
+        the simplex (SMAA-2, Lahdelma & Salminen 2001); those that tie share."""
         n_resamples = at_least_one(self.n_resamples, "n_resamples")
         methods = list(self.fusion.ranking.index)
         measures = self.fusion.study.measures
@@ -555,11 +537,7 @@ class Stability:
             weights = rng.dirichlet(np.ones(len(measures)), size=part.stop - part.start)
             best, worst = tied_places(-weights @ mean.T)
             counts += place_shares(best, worst)
-        return RankAcceptability(
-            pd.DataFrame(counts / n_resamples, methods, pd.RangeIndex(1, m + 1, name="rank")),
-            n_resamples,
-            self.seed,
-        )
+        return pd.DataFrame(counts / n_resamples, methods, pd.RangeIndex(1, m + 1, name="rank"))
 
     @cached_property
     def leave_one_out(self) -> LeaveOneOut | None:

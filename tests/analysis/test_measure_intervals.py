@@ -1,6 +1,5 @@
 """Intervals for the measures of one evaluation, against formulas and the jackknife."""
 
-
 import mlflow
 import numpy as np
 import pandas as pd

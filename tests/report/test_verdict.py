@@ -186,7 +186,7 @@ def test_a_verdict_holds_in_any_design(n_methods, n_datasets, seed, decimals, ga
 def test_stability_in_words_agrees_with_its_numbers(n_methods, n_datasets, seed, gap):
     found = compare(study_of(n_methods, n_datasets, gap, seed), stability=50)
     said = " ".join(texts(found))
-    first = found.stability.acceptability.acceptability.loc[found.leader, 1]
+    first = found.stability.acceptability.loc[found.leader, 1]
     assert f"{percent(first)} of random weightings" in said
     unshaken = not found.stability.leave_one_out.winner_changes
     assert ("without any one other method" in said) == unshaken

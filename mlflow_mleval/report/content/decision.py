@@ -531,7 +531,7 @@ def verdict(c: Comparison) -> list[Sentence]:
         return said
     lead = c.fusion.ranking.index[0]
     found, stability = present(c.survivals()), present(c.stability)
-    share = percent(stability.acceptability.acceptability.loc[lead, 1])
+    share = percent(stability.acceptability.loc[lead, 1])
     texts = [f"in {share} of random weightings"]
     if found.tried:
         under = _out_of(found.tried - len(found.lost), found.tried)
