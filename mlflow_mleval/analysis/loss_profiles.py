@@ -424,15 +424,11 @@ class ProfileComparison(Plotted, PairTests):
 
     @property
     def shared_awareness(self) -> pd.DataFrame:
-        """`awareness` of methods with a profile on every dataset; of fewer than two, that on shared
-        datasets."""
+        """`awareness` on the datasets that all methods share; everywhere where there are none."""
         table = self.awareness
         datasets, methods = (table.index.get_level_values(level) for level in ("dataset", "method"))
-        whole = methods.value_counts().loc[lambda n: n == datasets.nunique()].index
-        if len(whole) < 2:
-            shared = datasets.value_counts().loc[lambda n: n == methods.nunique()].index
-            return table[datasets.isin(shared)] if len(shared) else table
-        return table[methods.isin(whole)]
+        shared = datasets.value_counts().loc[lambda n: n == methods.nunique()].index
+        return table[datasets.isin(shared)] if len(shared) else table
 
     @property
     def same_datasets(self) -> bool:
