@@ -614,13 +614,7 @@ def _fill(
 def checked(table: pd.DataFrame | ArrayLike) -> pd.DataFrame:
     """The table of numbers that `promethee` takes, or why it cannot take it."""
     table = in_pandas(table, index="method")
-    if not isinstance(table, pd.DataFrame):
-        table = np.asarray(table)
-        if table.ndim != 2:
-            raise ValueError(
-                f"`table` must be methods x measures (two dimensions), got {table.ndim}."
-            )
-        table = pd.DataFrame(table)
+    table = pd.DataFrame(table)
     if table.shape[1] < 1 or table.shape[0] < 2:
         raise ValueError(
             f"`table` must hold at least two methods and one measure, got {table.shape[0]} x "

@@ -627,8 +627,8 @@ def sensitivity_section(c: Comparison) -> doc.Section | None:
         intervals = doc.Figure(weight_intervals(found), caption, title=title)
         shares = stability.acceptability
         caption = (
-            f"Shares of {stability.n_resamples:,} random weightings (seed {stability.seed}). Likely: the "
-            f"middle 95%.{only_best(len(shares))}"
+            f"Shares of {stability.n_resamples:,} random weightings (seed {stability.seed}). "
+            f"Likely: the middle 95%.{only_best(len(shares))}"
         )
         drawn = rank_acceptability(shares)
         acceptability = doc.Figure(drawn, caption, title="Ranks under random weights")
