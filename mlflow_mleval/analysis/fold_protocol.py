@@ -140,19 +140,15 @@ def _recognised(train: AnyArray, test: AnyArray, exact: bool) -> Protocol:
     whole = repeats >= 1 and abs(test.sum() - repeats * total) <= (0.5 if exact else 0.5 * n_folds)
     whole &= n_folds % max(repeats, 1) == 0 and np.ptp(train + test) < 1 + (not exact)
     kind = "resampled"
-    looks = f"resampled: {n_folds} folds that test {covered:.3g} times as many instances as there"
-    looks += " are"
     if whole and repeats == 1:
         kind = "k-fold"
-        looks = f"{n_folds}-fold cross-validation: every instance is tested once"
-    elif whole and repeats == 5 and n_folds == 10:
-        kind = "5x2"
-        looks = "five times twofold cross-validation (if ten random halves: declare 'resampled')"
     elif whole:
-        kind = "repeated"
-        looks = looks.replace("resampled", f"repeated {n_folds // repeats}-fold cross-validation")
+        kind = "5x2" if repeats == 5 and n_folds == 10 else "repeated"
     ratio = float(test.sum() / train.sum())
-    return Protocol(kind, n_folds, ratio, True, f"Recognised as {looks}.")
+    reason = (
+        f"Recognised as {kind}: the folds test {covered:.3g} times as many instances as there are."
+    )
+    return Protocol(kind, n_folds, ratio, True, reason)
 
 
 def widest(protocols: Sequence[Protocol]) -> Protocol:
