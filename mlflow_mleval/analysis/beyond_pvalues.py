@@ -461,9 +461,7 @@ class BeyondPvalues:
         swapped = other["decision"].replace({"a": "b", "b": "a"})
         other["decision"] = other["decision"].mask(turned, swapped)
         other["sure"] = other[["p_a", "p_equivalent", "p_b"]].max(axis=1)
-        keys = other.assign(turned=turned)
-        rows = keys.sort_values(["sure", "turned"], ascending=[False, True], kind="stable").index
-        return other.loc[rows].reset_index(drop=True)
+        return other.sort_values("sure", ascending=False, kind="stable", ignore_index=True)
 
 
 def beyond_pvalues(tested: Tested, order: list[str], rope: float = 0.01) -> BeyondPvalues:

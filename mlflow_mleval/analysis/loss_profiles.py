@@ -185,13 +185,6 @@ class Profiles:
             return np.unique(ks) if one_of(family, "family", FAMILIES) == "binomial" else ALPHAS
         return rising_parameters(family, n_labels, parameters)
 
-    def positions(
-        self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
-    ) -> Array:
-        """Place of each parameter between Hamming (0) and subset 0/1 (1)."""
-        at = self.parameters(dataset, family, parameters)
-        return positions(family, self.n_labels[dataset], at)
-
     def losses(
         self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
     ) -> pd.DataFrame:
@@ -627,7 +620,7 @@ class OnDataset:
         self.dataset = dataset
         curve = dataset, asked.family, asked.parameters
         self.at = asked.profiles.parameters(*curve)
-        self.position = asked.profiles.positions(*curve)
+        self.position = positions(asked.family, asked.profiles.n_labels[dataset], self.at)
         self.losses = asked.profiles.by_row(*curve)
         self.folds = {m: asked.profiles.folds[dataset, m] for m in self.losses}
         self.methods = [m for m in self.losses if m in set(asked.chosen)]
