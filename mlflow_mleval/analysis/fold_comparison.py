@@ -32,7 +32,6 @@ from mlflow_mleval.analysis.fold_protocol import (
 from mlflow_mleval.analysis.multivariate import (
     DEPENDENT,
     REPEATS,
-    LearnedMeasures,
     ManovaResult,
     MardiaResult,
     PairNumbers,
@@ -289,11 +288,6 @@ class FoldComparison(PairTests):
         rows = better_first(self.table, loses)[wins | loses]
         return list(rows[PAIR].itertuples(index=False, name=None))
 
-    @property
-    def learned(self) -> LearnedMeasures | None:
-        """The combinations of measures that tell the methods apart best."""
-        return None if self.manova is None else self.manova.learned
-
     @cached_property
     def posthoc(self) -> pd.DataFrame:
         """By pair and measure: univariate tests, Holm over the measures of a pair; significant only
@@ -312,11 +306,6 @@ class FoldComparison(PairTests):
             "better": np.where(significant, np.where(self._ahead.ravel() > 0, a, b), ""),
         }
         return pd.DataFrame(columns)
-
-    @property
-    def learned_tests(self) -> pd.DataFrame | None:
-        """Every pair on every learned measure, with p-values that allow for the choice."""
-        return None if self.learned is None else self.learned.tests(self.alpha)
 
 
 def compare_folds(

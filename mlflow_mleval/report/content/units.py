@@ -688,7 +688,7 @@ class Folds(Kind):
         return [doc.Figure(svg, caption.strip(), title=title)]
 
     def record(self, tests: FoldComparison) -> Data:
-        learned = tests.learned
+        learned = tests.manova and tests.manova.learned
         keys = ("direction", "order", "groups", "letters")
         return {
             "sentences": fold_sentences(tests),
@@ -700,7 +700,7 @@ class Folds(Kind):
             and {
                 "weights": learned.weights.to_dict(),
                 "scaled_weights": learned.scaled_weights.to_dict(),
-                "tests": tests.learned_tests,
+                "tests": learned.tests(tests.alpha),
                 **doc.named(learned, "eigenvalues", "shares"),
             },
         }
