@@ -98,12 +98,9 @@ class Ordering:
     """The methods in the order of one measure, and the groups that its tests (Holm) do not
     separate; a pair that all measures together do not separate is not separated here either."""
 
-    measure: str
     direction: str
     order: list[str]
-    means: pd.Series
     pvalues: pd.DataFrame
-    alpha: float
     groups: list[list[str]]
     letters: Mapping[str, str]
 
@@ -206,9 +203,7 @@ class FoldComparison(PairTests):
             a, b = (self.table[side] for side in PAIR)
             pvalues = pair_matrix(order, a, b, holm(self.tests.single[:, k]), own=1.0)
             both = (pvalues <= self.alpha) & self._apart.loc[order, order].astype(bool)
-            made[name] = Ordering(
-                name, way, order, mean, pvalues, self.alpha, *cliques_with_letters(both)
-            )
+            made[name] = Ordering(way, order, pvalues, *cliques_with_letters(both))
         return made
 
     @property

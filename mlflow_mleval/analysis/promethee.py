@@ -534,10 +534,9 @@ class WeighedFlows:
         constant = np.ptp(self.by_measure.values[dataset], axis=1) == 0
         warned = []
         if constant.any():
-            have = "has" if constant.sum() == 1 else "each have"
             warned.append(
-                f"{_in_ticks(measures[constant])} {have} the same value for every method and "
-                "cannot tell them apart."
+                f"The same for every method, so that it tells none apart: "
+                f"{_in_ticks(measures[constant])}."
             )
         if len(share) > 1 and share.max() > DOMINANT:
             warned.append(
