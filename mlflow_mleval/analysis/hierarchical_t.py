@@ -262,16 +262,10 @@ def _data(gaps: Mapping[Any, Array], rho: Array, rope: float) -> tuple[Data, Boo
         )
     rows = list(gaps.values())
     n = np.array([len(row) for row in rows])
-    if short := [*compress(gaps, n < 2)]:
+    if bad := [d for d, row in gaps.items() if len(row) < 2 or not np.isfinite(row).all()]:
         raise ValueError(
-            "`differences` must hold at least two differences a dataset, got one for "
-            f"{some(short)}. One tells nothing of the spread: leave the dataset out."
-        )
-    broken = [not np.isfinite(row).all() for row in rows]
-    if bad := [*compress(gaps, broken)]:
-        raise ValueError(
-            f"`differences` must be finite, got missing or infinite ones for {some(bad)}. Leave "
-            "these out."
+            "`differences` must hold two or more finite differences a dataset, got fewer or others "
+            f"for {some(bad)}. Leave these out."
         )
     mean = np.array([row.mean() for row in rows])
     squares = np.array([((row - row.mean()) ** 2).sum() for row in rows])

@@ -164,8 +164,8 @@ def test_differences_that_do_not_vary_are_known_to_within_the_rope_and_said_so()
     ("differences", "options", "said"),
     [
         (np.zeros((1, 5)), {}, "at least two datasets, got 1"),
-        ({"birds": [0.1], "yeast": [0.1, 0.2]}, {}, "got one for birds"),
-        ([[0.1, np.nan], [0.1, 0.2]], {}, "finite"),
+        ({"birds": [0.1], "yeast": [0.1, 0.2]}, {}, "got fewer or others for birds"),
+        ([[0.1, np.nan], [0.1, 0.2]], {}, "others for 0"),
         (np.zeros((3, 5)), {"rope": 0}, "must vary"),
         (np.ones((3, 5)), {"rho": 1.0}, r"`rho` must be one number in \[0, 1\)"),
         (np.ones((3, 5)), {"rho": [0.1, 0.1]}, "or one for each of the 3 datasets"),
