@@ -91,6 +91,9 @@ COUNTS = dict.fromkeys(("tp", "tn", "tpr", "tnr"), "max") | dict.fromkeys(
 COMBINED = "a combination"
 #: Fewer denominator degrees of freedom than this, and a verdict is marked as one not to trust.
 FEW_DF = 3
+TOO_FEW = (
+    f"fewer than {FEW_DF} degrees of freedom are left: use fewer measures or compare on more folds"
+)
 
 
 @dataclass(frozen=True)
@@ -534,15 +537,9 @@ def _table(
     fine = tests.problem == ""
     left = np.full(n, rao_f(1.0, p, 2 * REPEATS, REPEATS)[2]) if five else tests.df - p + 1
     doubt = np.where(fine, "; ".join(alike), tests.problem)
-    told = []
-    for folds in np.unique(in_common[fine & (left < FEW_DF)]):
-        rows = fine & (in_common == folds)
-        few = (
-            f"{count(p, 'measure')} on {count(folds, 'fold')} leave too few degrees of freedom "
-            f"({left[rows][0]:g}): use fewer measures or more folds"
-        )
-        doubt[rows] = "; ".join([few, *alike])
-        told.append(few)
+    few = fine & (left < FEW_DF)
+    told = [TOO_FEW, *alike] if few.any() else alike
+    doubt[few] = "; ".join(told)
     certain = holm(tests.single) <= alpha
 
     def carried_by(row: AnyArray) -> str:
@@ -570,7 +567,7 @@ def _table(
         "carried_by": _told_of_rows(certain, carried_by),
     }
     table = pairs_by_measure(methods, [", ".join(ways)], **columns)
-    return table, [f"{text[0].upper()}{text[1:]}." for text in [*told, *alike]]
+    return table, [f"{text[0].upper()}{text[1:]}." for text in told]
 
 
 def _told_of_rows(flags: AnyArray, tell: Callable[[AnyArray], str]) -> AnyArray:

@@ -65,14 +65,12 @@ class Protocol:
         if self.kind == "5x2":
             return (
                 "The F test takes the five repetitions for independent, though they test the "
-                "same instances: at α = .05 it told equal learners apart in up to 11% of "
-                "simulations (4% with two measures together)."
+                "same instances: at α = .05 it told equal learners apart in up to 12% of "
+                "simulations."
             )
         return (
             "The folds test the same instances again, so the tests are corrected by twice n_test "
-            "/ n_train: with the plain ratio they told equal learners apart in up to 11% of "
-            "simulations with nearest neighbours at α = .05, and with twice the ratio in less "
-            "than 5%."
+            "/ n_train."
         )
 
 
@@ -385,11 +383,10 @@ def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -
     for k in np.flatnonzero(~whole.all(axis=1)):
         lacking[methods[k]] = f"has all values of {whole[k].sum()} of the {len(folds)} folds"
     if sharing.sum() < 2:
-        why = "; ".join(f"{name} {reason}" for name, reason in (excluded | lacking).items())
-        got = "1 method" if len(methods) == 1 else "none"
+        who = some(f"{name} {reason}" for name, reason in (excluded | lacking).items())
         raise IncomparableRunsError(
-            "a test over folds needs two methods that share two folds, got "
-            f"{got} on {': '.join(filter(None, [dataset, why]))}."
+            f"a test over folds needs two methods that share two folds on {dataset}, got "
+            f"{some(methods)}{f' ({who})' if who else ''}."
         )
     for name in methods[~sharing]:
         reason = lacking.pop(name)
