@@ -208,9 +208,9 @@ def learned(study: Study, dataset: str, methods: list[str], folder: Path) -> lis
     x = np.stack([study.folds.loc[(dataset, m), names].to_numpy(float) for m in methods])
     found = manova(x, methods=methods, measures=names, design="one-way", dependent="drop")
     scaled, shares, on = (
-        found.learned.scaled_weights,
-        found.learned.shares,
-        found.learned.projections,
+        found.manova.learned.scaled_weights,
+        found.manova.learned.shares,
+        found.manova.learned.projections,
     )
     error = study.folds.loc[dataset].loc[methods, "hamming_loss"]
     heads = [f"{name} ({share:.0%})" for name, share in shares.items()][:2]
@@ -257,7 +257,7 @@ def learned(study: Study, dataset: str, methods: list[str], folder: Path) -> lis
         for m, row in zip(scaled.index, scaled.to_numpy(), strict=True)
     ]
     lines += [f"| share | {' | '.join(f'{s:.0%}' for s in shares)} |", ""]
-    first = found.learned.tests(ALPHA)
+    first = found.manova.learned.tests(ALPHA)
     first = first[first["learned"] == shares.index[0]]
     pairs = ", ".join(
         f"{r.method_a} and {r.method_b} p = {r.pvalue_corrected:.2g} ({r.pvalue_naive:.2g})"

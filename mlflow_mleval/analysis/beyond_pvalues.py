@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.pairs import (
-    CORRECTIONS,
     PairDifferences,
     adjust,
     behind,
@@ -32,10 +31,9 @@ from mlflow_mleval.analysis.pairs import (
 )
 from mlflow_mleval.analysis.posthoc.max_t import Tested, datasets_needed, level_of_a_pair
 from mlflow_mleval.analysis.resampling import Signs
-from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.measures.registry import ratio as quotient
 from mlflow_mleval.sentences import count
-from mlflow_mleval.validation import Array, at_least_one, one_of, probability
+from mlflow_mleval.validation import Array, at_least_one, probability
 
 #: More datasets or folds than this are as good as infinitely many.
 UNBOUNDED = 2**20
@@ -48,7 +46,6 @@ class EquivalenceResult:
     table: pd.DataFrame
     rope: float = field(metadata={"key": "margin"})
     ratio: float | None
-    correction: str
     alpha: float
     methods: list[Hashable]
     warnings: tuple[str, ...] = ()
@@ -68,8 +65,6 @@ def equivalence(
     rope: float,
     *,
     ratio: float | None = None,
-    direction: Direction = "max",
-    correction: str = "holm",
     alpha: float = 0.05,
 ) -> EquivalenceResult:
     r"""Whether the mean difference of each pair is shown to lie within the rope: two one-sided t
@@ -86,18 +81,14 @@ def equivalence(
     ratio : float, optional
         n_test / n_train of a fold, where rows are folds that share training data: the variance of
         the mean is then :math:`(1/R + ratio)\, s^2` (Nadeau & Bengio 2003).
-    direction : {"max", "min"}
-        "min": smaller is better instead.
-    correction : {"holm", "bonferroni", "none"}
-        For the number of pairs.
     alpha : float
-        Family-wise level at which a pair that differs by the rope is called equivalent.
+        Family-wise level, by Holm over the pairs, at which a pair that differs by the rope is
+        called equivalent.
 
     Raises
     ------
     ValueError
-        Fewer than two rows that both methods of a pair have, a rope that is not positive, an
-        unknown correction.
+        Fewer than two rows that both methods of a pair have, a rope that is not positive.
 
     Examples
     --------
@@ -105,12 +96,11 @@ def equivalence(
     >>> equivalence(table, rope=0.02, ratio=1 / 4).table["pvalue"].round(4).tolist()
     [0.0163]
     """
-    one_of(correction, "correction", CORRECTIONS)
     probability(alpha, "alpha")
     ratio = checked_ratio(ratio)
     if not 0 < float(rope) < np.inf:
         raise ValueError(f"`rope` must be positive, in units of the measure, got {rope!r}.")
-    pairs = PairDifferences(table, direction)
+    pairs = PairDifferences(table)
     difference = pairs[:]
     n = (~np.isnan(difference)).sum(axis=1)
     if n.min() < 2:
@@ -128,7 +118,7 @@ def equivalence(
     above = beyond(mean + rope)
     below = beyond(rope - mean)
     pvalue = np.maximum(above, below)
-    corrected = adjust(pvalue, correction)
+    corrected = adjust(pvalue)
     half = special.stdtrit(n - 1, 1 - alpha) * error
     rows = pd.DataFrame(
         {
@@ -145,7 +135,7 @@ def equivalence(
         }
     )
     methods, warnings = pairs.frame.columns.tolist(), tuple(taken_for_certain(error))
-    return EquivalenceResult(rows, float(rope), ratio, correction, alpha, methods, warnings)
+    return EquivalenceResult(rows, float(rope), ratio, alpha, methods, warnings)
 
 
 def paired_power(effect: ArrayLike, n: ArrayLike, *, alpha: float = 0.05) -> Array:
@@ -331,27 +321,14 @@ class BayesResult:
 
     def verdict(self) -> str:
         """What the probabilities say, in a sentence, and what they rest on."""
-        t = self.table
-        if len(t) == 1:
-            row = t.iloc[0]
-            undecided = row.decision == "undecided"
-            decided = (
-                f"{row.method_a} is better than {row.method_b} by more than {self.rope:g} with "
-                f"probability {row.p_a:.3f}, worse with {row.p_b:.3f}, practically equivalent "
-                f"with {row.p_equivalent:.3f}, which "
-                f"{'decides nothing' if undecided else f'reaches {self.credible_level:g}'}"
-            )
-        else:
-            n = t["decision"].value_counts().to_dict()
-            decided = (
-                f"of {len(t)} pairs, with probability {self.credible_level:g}: "
-                f"{n.get('a', 0) + n.get('b', 0)} different by more than {self.rope:g} "
-                f"({self.by_chance:.1f} expected by chance), "
-                f"{n.get('equivalent', 0)} practically equivalent, "
-                f"{n.get('undecided', 0)} undecided"
-            )
-        rests = "normal differences and is not corrected for the number of pairs"
-        return f"{decided}; this rests on {rests}."
+        n = self.table["decision"].value_counts().to_dict()
+        return (
+            f"of {count(len(self.table), 'pair')}, with probability {self.credible_level:g}: "
+            f"{n.get('a', 0) + n.get('b', 0)} different by more than {self.rope:g} "
+            f"({self.by_chance:.1f} expected by chance), {n.get('equivalent', 0)} practically "
+            f"equivalent, {n.get('undecided', 0)} undecided; this rests on normal differences and "
+            "is not corrected for the number of pairs."
+        )
 
 
 def bayesian_t(
@@ -359,7 +336,6 @@ def bayesian_t(
     rope: float,
     *,
     ratio: float | None = None,
-    direction: Direction = "max",
     credible_level: float = 0.95,
     seed: int = 0,
 ) -> BayesResult:
@@ -380,8 +356,6 @@ def bayesian_t(
     ratio : float, optional
         n_test / n_train of a fold: 1/9 in 10-fold cross-validation, also when repeated. None: the
         rows are independent, as datasets are.
-    direction : {"max", "min"}
-        "min": smaller is better instead.
     credible_level : float
         Probability at which a pair is decided.
     seed : int
@@ -405,7 +379,7 @@ def bayesian_t(
             "reach it at once."
         )
     ratio = checked_ratio(ratio)
-    pairs = PairDifferences(table, direction)
+    pairs = PairDifferences(table)
     difference = pairs[:]
     n = (~np.isnan(difference)).sum(axis=1)
     if n.min() < 2:
@@ -443,8 +417,6 @@ def bayesian_t(
         }
     )
     warnings = taken_for_certain(scale)
-    if not rope:
-        warnings = [*warnings, "Without a rope no difference is too small to matter."]
     methods = pairs.frame.columns.tolist()
     by_chance = called / len(changes)
     return BayesResult(rows, rope, credible_level, methods, ratio, by_chance, seed, tuple(warnings))
@@ -489,9 +461,7 @@ class BeyondPvalues:
         swapped = other["decision"].replace({"a": "b", "b": "a"})
         other["decision"] = other["decision"].mask(turned, swapped)
         other["sure"] = other[["p_a", "p_equivalent", "p_b"]].max(axis=1)
-        keys = other.assign(turned=turned)
-        rows = keys.sort_values(["sure", "turned"], ascending=[False, True], kind="stable").index
-        return other.loc[rows].reset_index(drop=True)
+        return other.sort_values("sure", ascending=False, kind="stable", ignore_index=True)
 
 
 def beyond_pvalues(tested: Tested, order: list[str], rope: float = 0.01) -> BeyondPvalues:
@@ -515,9 +485,7 @@ def beyond_pvalues(tested: Tested, order: list[str], rope: float = 0.01) -> Beyo
 
     parts: dict[str, Callable[[], Any]] = {
         "bayes": lambda: _bayes_of(tested, shown, rope),
-        "equivalence": lambda: equivalence(
-            tested.table[shown], rope, alpha=tested.alpha, correction=tested.correction
-        ),
+        "equivalence": lambda: equivalence(tested.table[shown], rope, alpha=tested.alpha),
         "curve": curve,
     }
     absent: dict[str, str] = {}

@@ -20,7 +20,6 @@ import pandas as pd
 from mlflow_mleval.analysis import beyond_pvalues
 from mlflow_mleval.analysis.fusion import (
     METHODS,
-    Correlation,
     Fusion,
     Redundancy,
     Retest,
@@ -28,11 +27,11 @@ from mlflow_mleval.analysis.fusion import (
     Stability,
     Survivals,
     collected,
+    correlation_of,
     fuse,
     leaning,
     needed_by,
     other_leaders,
-    overlap_of,
     put_first,
     redundancy,
     survivals,
@@ -117,7 +116,7 @@ class Ground:
     """What a comparison rests on and no weights change: correlations of measures, the order asked
     for, tests over folds, instances and profiles."""
 
-    overlap: Correlation | None
+    correlation: pd.DataFrame | None
     order: str | None
     examined: bool
     folds: Mapping[str, FoldComparison]
@@ -675,12 +674,12 @@ def compare(
         else:
             by_instance[dataset] = one
     along = step(profiles and _along_profiles(full, profiles, alpha, over_folds, absent))
-    overlap = None
+    correlation = None
     if len(full.measures) > 1 and len(full.methods) > 2:
-        overlap = step(overlap_of(full))
+        correlation = step(correlation_of(full))
     else:
         absent["redundancy"] = "needs at least two measures and three methods"
-    ground = Ground(overlap, order, bool(stability), by_fold, along, by_instance, absent)
+    ground = Ground(correlation, order, bool(stability), by_fold, along, by_instance, absent)
     options = {
         "on": on,
         **fusion.options,
@@ -728,8 +727,8 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
         tests["cliques"], tests["letters"] = cliques_with_letters(apart(methods, pairs))
     warned = [str(w.message) for w in caught]
     redundant = None
-    if ground.overlap is not None:
-        redundant = redundancy(fusion, options["threshold"], ground.overlap)
+    if ground.correlation is not None:
+        redundant = redundancy(fusion, options["threshold"], ground.correlation)
     again = _retest(made, tested, there) if on == FUSED else None
     sure = _stability(ground, fusion, again, options, absent) if ground.examined else None
     of = "rank" if order == "mean-rank" else "net flow"
@@ -742,7 +741,7 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
         spread = (means.max() - means.min()).replace(0, 1)
         least = ((means - means.loc[methods[0]]) / spread).min(axis=1)
         yardsticks["the plain mean of every measure"] = least
-        could_turn = turning(fusion, made, again, leaning(study, tested, made, counted))
+        could_turn = turning(fusion, again, leaning(study, tested, made, counted))
     else:
         yardsticks["plain mean"] = table.mean()
         if study.cells(on).isna().any(axis=None):
@@ -793,8 +792,8 @@ def _stability(
         return None
     if len(fusion.study.methods) < 3:
         absent["stability.leave_one_out"] = "needs three methods"
-    matrix = None if ground.overlap is None else ground.overlap.matrix
-    return Stability(fusion, fusion.given, again, matrix, options["n_draws"], options["seed"])
+    draws = options["n_draws"], options["seed"]
+    return Stability(fusion, fusion.given, again, ground.correlation, *draws)
 
 
 def _checked_test(

@@ -32,12 +32,10 @@ from mlflow_mleval.analysis.fold_protocol import (
 from mlflow_mleval.analysis.multivariate import (
     DEPENDENT,
     REPEATS,
-    LearnedMeasures,
     ManovaResult,
     MardiaResult,
     PairNumbers,
     f_of_pairs,
-    hotelling,
     manova,
     mardia,
     measures_left_out,
@@ -56,7 +54,6 @@ from mlflow_mleval.analysis.pairs import (
     better_first,
     cliques,
     cliques_with_letters,
-    decided,
     holm,
     jointly,
     letters,
@@ -90,13 +87,13 @@ RATES = {"tpr": ("tp", "fn"), "fpr": ("fp", "tn"), "tnr": ("tn", "fp"), "fnr": (
 COUNTS = dict.fromkeys(("tp", "tn", "tpr", "tnr"), "max") | dict.fromkeys(
     ("fp", "fn", "fpr", "fnr"), "min"
 )
-#: A measure whose part outside the span of the others before it is below this share nearly follows
-#: from them.
-NEARLY = 1e-3
 #: What carries a difference that no measure shows alone.
 COMBINED = "a combination"
 #: Fewer denominator degrees of freedom than this, and a verdict is marked as one not to trust.
 FEW_DF = 3
+TOO_FEW = (
+    f"fewer than {FEW_DF} degrees of freedom are left: use fewer measures or compare on more folds"
+)
 
 
 @dataclass(frozen=True)
@@ -104,12 +101,9 @@ class Ordering:
     """The methods in the order of one measure, and the groups that its tests (Holm) do not
     separate; a pair that all measures together do not separate is not separated here either."""
 
-    measure: str
     direction: str
     order: list[str]
-    means: pd.Series
     pvalues: pd.DataFrame
-    alpha: float
     groups: list[list[str]]
     letters: Mapping[str, str]
 
@@ -168,17 +162,6 @@ class FoldComparison(PairTests):
         return "this is about data like these, and the folds of one dataset say nothing of others"
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a reader must know before believing the verdicts."""
-        if self.manova is None or self.manova.pvalue <= self.alpha or not any(self.separated):
-            return self.notes
-        doubt = (
-            "Pairs are separated although MANOVA finds no difference (p = "
-            f"{self.manova.pvalue:.2g})."
-        )
-        return (doubt, *self.notes)
-
-    @property
     def further(self) -> dict[str, pd.DataFrame]:
         """What folds tell beside the tests of pairs, as tables by name."""
         index = ["method", "fold"]
@@ -223,9 +206,7 @@ class FoldComparison(PairTests):
             a, b = (self.table[side] for side in PAIR)
             pvalues = pair_matrix(order, a, b, holm(self.tests.single[:, k]), own=1.0)
             both = (pvalues <= self.alpha) & self._apart.loc[order, order].astype(bool)
-            made[name] = Ordering(
-                name, way, order, mean, pvalues, self.alpha, *cliques_with_letters(both)
-            )
+            made[name] = Ordering(way, order, pvalues, *cliques_with_letters(both))
         return made
 
     @property
@@ -262,23 +243,17 @@ class FoldComparison(PairTests):
 
     @cached_property
     def ordered(self) -> pd.DataFrame:
-        """`table`, the better method first, separated ones first, with the measures that carry a
-        difference ("+f1") and its direction ("better on all", "better on x, worse on y")."""
+        """`table`, the better method first, separated ones first, with the direction of each
+        difference ("better on all", "better on x, worse on y")."""
         turned = behind(self.table, self.order)
         table = better_first(self.table, turned)
         ahead = np.where(turned[:, None], -self._ahead, self._ahead)
-        certain = np.where(self._significant, np.sign(ahead), 0)
-
-        def carried(row: AnyArray) -> str:
-            of = zip(self.measures, row, strict=True)
-            return " ".join(f"{'+' if x > 0 else '−'}{m}" for m, x in of if x) or COMBINED
 
         def directed(row: AnyArray) -> str:
             return _signs_in_words(row, self.measures, ", ".join)
 
-        table["carried"] = _told_of_rows(certain, carried)
         table["direction"] = _told_of_rows(np.sign(ahead), directed)
-        table.loc[~table["separated"], ["carried", "direction"]] = ""
+        table.loc[~table["separated"], "direction"] = ""
         keys = table.assign(k=~table["separated"], **places(table, self.order))
         rows = keys.sort_values(["k", "pvalue", "a", "b"], kind="stable").index
         return table.loc[rows].reset_index(drop=True)
@@ -311,11 +286,6 @@ class FoldComparison(PairTests):
         rows = better_first(self.table, loses)[wins | loses]
         return list(rows[PAIR].itertuples(index=False, name=None))
 
-    @property
-    def learned(self) -> LearnedMeasures | None:
-        """The combinations of measures that tell the methods apart best."""
-        return None if self.manova is None else self.manova.learned
-
     @cached_property
     def posthoc(self) -> pd.DataFrame:
         """By pair and measure: univariate tests, Holm over the measures of a pair; significant only
@@ -335,32 +305,12 @@ class FoldComparison(PairTests):
         }
         return pd.DataFrame(columns)
 
-    @property
-    def learned_tests(self) -> pd.DataFrame | None:
-        """Every pair on every learned measure, with p-values that allow for the choice."""
-        return None if self.learned is None else self.learned.tests(self.alpha)
-
-    def permutation(self, seed: int = 0) -> pd.DataFrame:
-        """Every pair again without a normal distribution: the methods are swapped fold by fold.
-        ValueError where folds are not paired, or not those of one cross-validation."""
-        reason = self.refusals.get("naive", "") if self.paired else "the folds are not paired"
-        if reason:
-            raise ValueError(f"`permutation` must not be used here: {reason}.")
-        pvalues = np.full(len(self.table), np.nan)
-        for i in np.flatnonzero(self.table["pvalue"].notna()):
-            a, b = (self.values.loc[self.table.at[i, name]] for name in PAIR)
-            both = a.index.intersection(b.index)
-            sides = a.loc[both].to_numpy(), b.loc[both].to_numpy()
-            pvalues[i] = hotelling(*sides, method="permutation", seed=seed).pvalue
-        return self.table[PAIR].assign(**decided(pvalues, self.alpha))
-
 
 def compare_folds(
     study: Study,
     dataset: str,
     measures: Iterable[str] | None = None,
     *,
-    methods: Iterable[str] | None = None,
     paired: bool = True,
     dependent: str = "error",
     alpha: float = 0.05,
@@ -389,8 +339,6 @@ def compare_folds(
         Measures or sets that are tested together; also tpr, fpr, tnr and fnr where tp, fp, tn and
         fn are recorded. By default all if they are at most four and fewer than half the folds; else
         a pair such as micro precision and recall.
-    methods : iterable of str, optional
-        Only these.
     protocol : {"k-fold", "repeated", "resampled", "5x2", "independent"}, optional
         How the folds came about, where that is not recorded or not recognised from the sizes. In
         "5x2", folds are in the order of repetitions.
@@ -426,12 +374,10 @@ def compare_folds(
     probability(alpha, "alpha")
     refuse_keywords(compare_folds, declared, Declared.__annotations__)
     one_of(dependent, "dependent", DEPENDENT)
-    recorded = _folds_of(study, dataset, methods)
+    recorded = _folds_of(study, dataset)
     frame = _chosen(recorded, measures)
     names = list(frame)
-    shared = shared_folds(
-        frame, dataset, study.values.loc[dataset].index if methods is None else ()
-    )
+    shared = shared_folds(frame, dataset, study.values.loc[dataset].index)
     of = shared.methods
     runs = runs_of(study.runs, dataset, of)
     hows, sharings, notes = shared.blocks(runs, declared)
@@ -439,6 +385,7 @@ def compare_folds(
     table_of_folds = shared.table(frame)
     values = shared.cube(table_of_folds)
     by_all = np.asarray(shared.whole.all(axis=0))
+    notes += [text for text in [sharings[0].how.caution] if text]
     notes += [*shared.notes, *unpaired_notes, *_disagreement(recorded, shared, by_all, runs)]
     tests, columns, dropped = _tested(values, sharings, names, paired, dependent)
     names = [names[k] for k in columns]
@@ -456,7 +403,7 @@ def compare_folds(
     together = _joint_tests(whole, of, names, paired, widest(hows).headline_ratio, refusals)
     ways = {name: study.directions.get(name) or COUNTS.get(name, "max") for name in names}
     left = two_way(values, paired)
-    alike = _for_all(left, names, together.get("mardia"), sharings[0].how, alpha)
+    alike = _for_all(together.get("mardia"), sharings[0].how, alpha)
     table, doubts = _table(of, values, ways, tests, sharings, alpha, alike)
     means = _means(values, hows, alpha)
     index = pd.MultiIndex.from_product([of, names], names=["method", "measure"])
@@ -519,9 +466,6 @@ def _tested(
                 why = FEW_SHARED
             elif not enough:
                 why = f"they have only {s.n} folds in common, too few to test {p} measures together"
-            elif (s.how.kind == "5x2" and paired) != five:
-                why = "the folds that they have in common came about in another way than those of "
-                why += "the other pairs"
         if why:
             problem[s.rows] = why
             continue
@@ -593,15 +537,9 @@ def _table(
     fine = tests.problem == ""
     left = np.full(n, rao_f(1.0, p, 2 * REPEATS, REPEATS)[2]) if five else tests.df - p + 1
     doubt = np.where(fine, "; ".join(alike), tests.problem)
-    told = []
-    for folds in np.unique(in_common[fine & (left < FEW_DF)]):
-        rows = fine & (in_common == folds)
-        few = (
-            f"{count(p, 'measure')} on {count(folds, 'fold')} leave too few degrees of freedom "
-            f"({left[rows][0]:g}): use fewer measures or more folds"
-        )
-        doubt[rows] = "; ".join([few, *alike])
-        told.append(few)
+    few = fine & (left < FEW_DF)
+    told = [TOO_FEW, *alike] if few.any() else alike
+    doubt[few] = "; ".join(told)
     certain = holm(tests.single) <= alpha
 
     def carried_by(row: AnyArray) -> str:
@@ -629,7 +567,7 @@ def _table(
         "carried_by": _told_of_rows(certain, carried_by),
     }
     table = pairs_by_measure(methods, [", ".join(ways)], **columns)
-    return table, [f"{text[0].upper()}{text[1:]}." for text in [*told, *alike]]
+    return table, [f"{text[0].upper()}{text[1:]}." for text in told]
 
 
 def _told_of_rows(flags: AnyArray, tell: Callable[[AnyArray], str]) -> AnyArray:
@@ -665,7 +603,7 @@ def _means(values: Array, hows: Sequence[Protocol], alpha: float) -> dict[str, A
     return {"mean": mean, "sd": sd, "low": mean - half, "high": mean + half}
 
 
-def _folds_of(study: Study, dataset: str, methods: Iterable[str] | None) -> pd.DataFrame:
+def _folds_of(study: Study, dataset: str) -> pd.DataFrame:
     """The values by (method, fold) of one dataset."""
     if dataset not in study.datasets:
         raise IncomparableRunsError(
@@ -682,15 +620,6 @@ def _folds_of(study: Study, dataset: str, methods: Iterable[str] | None) -> pd.D
         raise IncomparableRunsError(
             f"{some(twice)}: more than one row for the same method and fold on {dataset}."
         )
-    if methods is not None:
-        of = frame.index.get_level_values(0)
-        if unknown := [m for m in methods if m not in of]:
-            have = of.unique()
-            raise IncomparableRunsError(
-                f"{some(unknown)} have no values by fold on {dataset}; {some(sorted(have))} "
-                f"have.{did_you_mean(unknown, have)}"
-            )
-        frame = frame[of.isin([*methods])]
     return frame.loc[:, frame.notna().any()]
 
 
@@ -718,20 +647,13 @@ def _chosen(frame: pd.DataFrame, measures: Iterable[str] | None) -> pd.DataFrame
     return frame[names].astype(float)
 
 
-def _for_all(
-    left: Array, names: Sequence[str], normal: MardiaResult | None, how: Protocol, alpha: float
-) -> list[str]:
+def _for_all(normal: MardiaResult | None, how: Protocol, alpha: float) -> list[str]:
     """Why no pair is to be trusted."""
     doubts = []
-    own = np.abs(np.diag(np.linalg.qr(left / np.linalg.norm(left, axis=0), mode="r")))
-    if near := _flagged(own < NEARLY, names):
-        doubts.append(
-            f"{some(near)}: nearly follows from the measures before, which magnifies rounding"
-        )
     if normal is not None and normal.pvalue <= alpha:
         doubts.append(
             f"the results do not look normal (Mardia p = {normal.pvalue:.2g}); "
-            "compare_folds(…).permutation() tests without that"
+            "hotelling(…, method='permutation') tests without that"
         )
     if not how.known and how.n_folds > MANY_FOLDS:
         doubts.append(
@@ -751,13 +673,14 @@ def _disagreement(
     recorded = recorded.loc[pd.MultiIndex.from_product([shared.methods, folds])].astype(float)
     sizes = [np.mean(n) for n in runs.get("n_test", ()) if np.size(n) and not np.isnan(np.mean(n))]
     scatter = disagreement(recorded, float(np.mean(sizes)) if sizes else None)
-    if scatter is None or scatter[1] > LEVEL:
+    if scatter is None or scatter > LEVEL:
         return []
     return [
-        f"The models of the folds disagree: {scatter[0]} scatters more between folds than their "
-        f"instances explain (p = {scatter[1]:.2g}). Learners that choose a feature or a threshold "
-        "do so, such as stumps, and tests on the folds of one dataset tell equal ones apart too "
-        "often (in a fifth of simulations at α = .05): try other datasets before believing these "
+        "The models of the folds disagree: the number of predicted positives scatters more between "
+        f"folds than their instances explain (p = {scatter:.2g}). Learners that choose a feature "
+        "or a threshold do so, such as stumps, and tests on the folds of one dataset tell equal "
+        "ones apart too often (in a fifth of simulations at α = .05): try other datasets before "
+        "believing these "
         "separations."
     ]
 

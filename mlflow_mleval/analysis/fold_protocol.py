@@ -57,12 +57,6 @@ class Protocol:
             2 * self.ratio if self.ratio and self.kind in ("repeated", "resampled") else self.ratio
         )
 
-    def may_be_part_of(self, other: Protocol) -> bool:
-        """Whether folds that look resampled may be some of those of a single cross-validation."""
-        alike = np.isclose(other.ratio or 0.0, self.ratio or 0.0, rtol=0.05)
-        ways = [(self.known, self.kind), (other.known, other.kind)]
-        return bool(alike) and ways == [(True, "resampled"), (True, "k-fold")]
-
     @property
     def caution(self) -> str:
         """How far even the corrected tests err in simulations; empty where they do not."""
@@ -71,14 +65,12 @@ class Protocol:
         if self.kind == "5x2":
             return (
                 "The F test takes the five repetitions for independent, though they test the "
-                "same instances: at α = .05 it told equal learners apart in up to 11% of "
-                "simulations (4% with two measures together)."
+                "same instances: at α = .05 it told equal learners apart in up to 12% of "
+                "simulations."
             )
         return (
             "The folds test the same instances again, so the tests are corrected by twice n_test "
-            "/ n_train: with the plain ratio they told equal learners apart in up to 11% of "
-            "simulations with nearest neighbours at α = .05, and with twice the ratio in less "
-            "than 5%."
+            "/ n_train."
         )
 
 
@@ -146,19 +138,15 @@ def _recognised(train: AnyArray, test: AnyArray, exact: bool) -> Protocol:
     whole = repeats >= 1 and abs(test.sum() - repeats * total) <= (0.5 if exact else 0.5 * n_folds)
     whole &= n_folds % max(repeats, 1) == 0 and np.ptp(train + test) < 1 + (not exact)
     kind = "resampled"
-    looks = f"resampled: {n_folds} folds that test {covered:.3g} times as many instances as there"
-    looks += " are"
     if whole and repeats == 1:
         kind = "k-fold"
-        looks = f"{n_folds}-fold cross-validation: every instance is tested once"
-    elif whole and repeats == 5 and n_folds == 10:
-        kind = "5x2"
-        looks = "five times twofold cross-validation (if ten random halves: declare 'resampled')"
     elif whole:
-        kind = "repeated"
-        looks = looks.replace("resampled", f"repeated {n_folds // repeats}-fold cross-validation")
+        kind = "5x2" if repeats == 5 and n_folds == 10 else "repeated"
     ratio = float(test.sum() / train.sum())
-    return Protocol(kind, n_folds, ratio, True, f"Recognised as {looks}.")
+    reason = (
+        f"Recognised as {kind}: the folds test {covered:.3g} times as many instances as there are."
+    )
+    return Protocol(kind, n_folds, ratio, True, reason)
 
 
 def widest(protocols: Sequence[Protocol]) -> Protocol:
@@ -188,7 +176,6 @@ def recorded_protocol(
     ways = [protocol_of(n_folds, *pair, kind=kind, ratio=ratio) for pair in sizes]
     how = widest(ways)
     notes = [] if how.known else [f"{how.reason} Say protocol and ratio if it was another."]
-    notes += [how.caution] if how.caution else []
     if len({(p.kind, p.ratio) for p in ways}) > 1:
         notes.append(
             "The methods were trained on parts of different sizes; the widest correction is used "
@@ -221,56 +208,28 @@ def unpaired(runs: pd.DataFrame, methods: Sequence[str]) -> tuple[Bools | None, 
 # A test on folds sees how results vary between training sets that share most of their instances. A
 # learner that chooses one feature or threshold may be tilted the same way in all of them, and no
 # test on the folds of one dataset can see that. Where the choice differs between folds, it shows:
-# the number of instances predicted positive, or a mean over instances, scatters more than it does
-# for one fixed model. That is what is tested here; see
-# examples/studies/simulation_study.md for how often it notices.
+# the number of instances predicted positive scatters more than it does for one fixed model. That is
+# what is tested here; see examples/studies/simulation_study.md for how often it notices.
 
 COUNTS = ("tp", "fp", "fn", "tn")
-#: Means over instances of values in [0, 1]: their variance over folds of one fixed model is at most
-#: mean (1 - mean) / n_test.
-MEANS = (
-    "accuracy",
-    "precision",
-    "recall",
-    "f1",
-    "subset_accuracy",
-    "hamming_loss",
-    "one_error",
-    "top1_accuracy",
-)
 #: Less likely scatter than this, under one fixed model, is told.
 LEVEL = 0.01
 
 
-def disagreement(folds: pd.DataFrame, n_test: float | None) -> tuple[str, float] | None:
-    """What scatters most between folds (index: method, fold), and how likely that is under fixed
-    models; None where unknown."""
-    if not n_test:
+def disagreement(folds: pd.DataFrame, n_test: float | None) -> float | None:
+    """How likely it is that fixed models predict numbers of positives that scatter so much between
+    folds (index: method, fold); None where counts or sizes are unknown."""
+    if not n_test or not {*COUNTS} <= {*folds.columns}:
         return None
-    if {*COUNTS} <= {*folds.columns}:
-        tp, fp, fn, tn = (folds[name].unstack().to_numpy() for name in COUNTS)
-        expected, variance = 0.0, 0.0
-        for hits, total in ((tp, tp + fn), (fp, fp + tn)):
-            of_all = np.maximum(total.sum(axis=1, keepdims=True), 1.0)
-            share = hits.sum(axis=1, keepdims=True) / of_all
-            expected = expected + share * total
-            variance = variance + share * (1 - share) * total
-        labels = max((tp + fp + fn + tn).mean() / n_test, 1.0)
-        return "the number of predicted positives", _tail(tp + fp - expected, labels * variance)
-    by_measure = {}
-    for name in (name for name in MEANS if name in folds):
-        values = folds[name].unstack().to_numpy()
-        mean = values.mean(axis=1, keepdims=True)
-        by_measure[name] = _tail(values - mean, mean * (1 - mean) / n_test)
-    if not by_measure:
-        return None
-    least = min(by_measure, key=by_measure.__getitem__)
-    return least, min(1.0, by_measure[least] * len(by_measure))
-
-
-def _tail(residual: Array, variance: Array) -> float:
-    """The p-value of squares in units of their variance, methods x folds."""
-    variance = np.broadcast_to(variance, residual.shape)
+    tp, fp, fn, tn = (folds[name].unstack().to_numpy() for name in COUNTS)
+    expected, variance = 0.0, 0.0
+    for hits, total in ((tp, tp + fn), (fp, fp + tn)):
+        of_all = np.maximum(total.sum(axis=1, keepdims=True), 1.0)
+        share = hits.sum(axis=1, keepdims=True) / of_all
+        expected = expected + share * total
+        variance = variance + share * (1 - share) * total
+    variance = variance * max((tp + fp + fn + tn).mean() / n_test, 1.0)
+    residual = tp + fp - expected
     squares = np.divide(residual**2, variance, out=np.zeros(residual.shape), where=variance > 0)
     return float(special.chdtrc(residual.shape[0] * (residual.shape[1] - 1), squares.sum()))
 
@@ -381,8 +340,8 @@ class SharedFolds:
         self, runs: pd.DataFrame, declared: Mapping[str, Any]
     ) -> tuple[list[Protocol], list[Sharing], list[str]]:
         """How the folds of each method came about; the pairs by the folds that they share, those
-        with most folds first; and notes. What looks resampled, but is part of another method's
-        cross-validation, came about as that did."""
+        with most folds first; and notes. Who has most folds says of which kind all are; each method
+        keeps its own ratio."""
         keys = np.column_stack([self.whole, self.recorded])
         kinds, which = np.unique(keys, axis=0, return_inverse=True)
         which, wholes = which.ravel(), kinds[:, :-1].astype(bool)
@@ -391,21 +350,12 @@ class SharedFolds:
             recorded_protocol(runs[runs.index.isin(methods[which == k])], int(n), declared)
             for k, n in enumerate(kinds[:, -1])
         ]
-        ways = {tuple(whole): how for whole, (how, _) in zip(wholes, found, strict=True)}
-        hows, notes = [], list[str]()
-        for whole, (how, texts) in zip(wholes, found, strict=True):
-            caution = how.caution
-            if not declared.get("protocol"):
-                own = ways[tuple(whole)]
-                wider = (ways[more] for more in ways if np.greater_equal(more, whole).all())
-                how = next(filter(own.may_be_part_of, wider), own)
-            hows.append(how)
-            notes += [text for text in texts if how.caution == caution or text != caution]
+        most = kinds[:, -1].max()
+        main = widest([how for how, _ in found if how.n_folds == most])
+        hows = [replace(main, ratio=how.ratio) for how, _ in found]
+        notes = [text for _, texts in found for text in texts]
         if len({how.ratio for how in hows}) > 1:
-            notes.append(
-                "The folds came about in different ways. Each pair takes the wider of its two "
-                "corrections."
-            )
+            notes.append("Each pair takes the wider of its methods' two corrections.")
         first, second = np.triu_indices(len(self.methods), 1)
         sides = np.sort([which[first], which[second]], axis=0)
         sharings = []
@@ -431,20 +381,12 @@ def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -
     excluded = {name: "has no values by fold" for name in asked if name not in methods}
     lacking = {}
     for k in np.flatnonzero(~whole.all(axis=1)):
-        rows = frame.loc[methods[k]].isna().stack()
-        parts = []
-        if recorded[k] < len(folds):
-            parts.append(f"has {recorded[k]} of the {len(folds)} folds")
-        if rows.any():
-            empty = some(f"{m} in fold {fold}" for fold, m in rows.index[rows])
-            parts.append(f"has no value of {empty}")
-        lacking[methods[k]] = " and ".join(parts)
+        lacking[methods[k]] = f"has all values of {whole[k].sum()} of the {len(folds)} folds"
     if sharing.sum() < 2:
-        why = "; ".join(f"{name} {reason}" for name, reason in (excluded | lacking).items())
-        got = "1 method" if len(methods) == 1 else "none"
+        who = some(f"{name} {reason}" for name, reason in (excluded | lacking).items())
         raise IncomparableRunsError(
-            "a test over folds needs two methods that share two folds, got "
-            f"{got} on {': '.join(filter(None, [dataset, why]))}."
+            f"a test over folds needs two methods that share two folds on {dataset}, got "
+            f"{some(methods)}{f' ({who})' if who else ''}."
         )
     for name in methods[~sharing]:
         reason = lacking.pop(name)

@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from mlflow_mleval.analysis.pairs import components
 from mlflow_mleval.analysis.posthoc.max_t import Made, MaxTResult, Posthoc, Tested, critical, max_t
 from mlflow_mleval.analysis.promethee import (
     DOMINANT,
+    NO_FLOW,
     PREFERENCES,
     TIE,
     WEIGHTS,
     FlowsByMeasure,
-    Preference,
     PrometheeResult,
     Threshold,
     WeighedFlows,
@@ -58,7 +57,6 @@ class Fusion:
     weights: pd.DataFrame
     study: Study
     options: dict[str, Any]
-    warnings: tuple[str, ...]
     flows: WeighedFlows = field(repr=False)
     given: Study = field(repr=False)
 
@@ -93,7 +91,9 @@ class Fusion:
             if where:
                 more = f"; and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
                 lines.append(f"{what}: {'; '.join(where[:SHOWN])}{more}.")
-        return lines + [text for text in self.warnings if "all preferences are almost zero" in text]
+        if self.flows.lost.any():
+            lines.append(f"On {some(datasets[self.flows.lost])}: {NO_FLOW}")
+        return lines
 
     def reweighed(self, weights: Weights) -> Fusion:
         """The same with other weights."""
@@ -117,7 +117,7 @@ class Fusion:
 
 def fuse(
     study: Study,
-    preference: Preference = "v_shape",
+    preference: str = "v_shape",
     weights: Weights = "entropy",
     p: Threshold = None,
     q: Threshold = None,
@@ -151,13 +151,8 @@ def _fused(
     study: Study, given: Study, by_measure: FlowsByMeasure, options: Mapping[str, Any]
 ) -> Fusion:
     """A completed study with its flows by measure, fused by the weights of the options."""
-    weights = options["weights"]
-    if isinstance(weights, pd.Series):
-        weights = dict(weights)
-    elif not isinstance(weights, str | Mapping) and len(weights) == len(study.measures):
-        weights = dict(zip(study.measures, weights, strict=True))
-    options = {**options, "weights": weights}
-    flows = by_measure.weigh(weights, options["drop_constant"])
+    options = dict(options)
+    flows = by_measure.weigh(options["weights"], options["drop_constant"])
     datasets = study.datasets
     index = pd.Index(datasets, name="dataset"), pd.Index(study.methods, name="method")
 
@@ -169,20 +164,12 @@ def _fused(
     means = {"phi_plus": table(flows.plus).mean(), "phi_minus": table(flows.minus).mean()}
     ranking = mean_ranking(flows)[["mean_rank", "rank"]].assign(**means, phi=phi.mean())
     ranking = ranking.rename_axis("method").sort_values("rank", kind="stable")
-    concerned: dict[str, list[str]] = {}
-    for i, dataset in enumerate(datasets):
-        for text in flows.warnings(i):
-            concerned.setdefault(text, []).append(dataset)
     by_dataset = pd.DataFrame(flows.weights, ranks.index, study.values.columns)
-    warnings = tuple(
-        f"On {'every dataset' if 1 < len(datasets) == len(names) else some(names)}: {text}"
-        for text, names in concerned.items()
-    )
-    return Fusion(ranking, ranks, phi, by_dataset, study, options, warnings, flows, given)
+    return Fusion(ranking, ranks, phi, by_dataset, study, options, flows, given)
 
 
 def study_flows(
-    study: Study, preference: Preference = "v_shape", **thresholds: Threshold
+    study: Study, preference: str = "v_shape", **thresholds: Threshold
 ) -> FlowsByMeasure:
     """Flows by each measure of a completed study, before any weights."""
     matrices = study_cells(study)
@@ -224,27 +211,15 @@ NOISE = 1e-12
 
 
 @dataclass(frozen=True)
-class Correlation:
-    """Pearson correlation of measures over methods: absolute value of the mean over datasets."""
-
-    matrix: pd.DataFrame
-    constant: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
 class Redundancy:
-    """Which measures are redundant, and what the fused ranking does without them."""
+    """Which measures are redundant, by their mean absolute correlation, and what the fused ranking
+    does without them."""
 
     max_correlation: float
     fusion: Fusion
-    overlap: Correlation
+    correlation: pd.DataFrame
     kept: list[str]
     dropped: pd.DataFrame
-
-    @property
-    def correlation(self) -> pd.DataFrame:
-        """Measures x measures: mean absolute correlation."""
-        return self.overlap.matrix
 
     @property
     def ranking(self) -> pd.DataFrame:
@@ -258,18 +233,6 @@ class Redundancy:
     def without(self) -> Fusion:
         """The ranking by the kept measures only."""
         return self.fusion.refit(self.fusion.study.select(self.kept))
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Which measures have no correlation somewhere."""
-        where: dict[str, list[str]] = {}
-        for dataset, measure in self.overlap.constant:
-            where.setdefault(measure, []).append(dataset)
-        return tuple(
-            f"{measure} is the same for all methods on {some(datasets)}: its correlations there "
-            "count as 0."
-            for measure, datasets in where.items()
-        )
 
     @property
     def groups(self) -> list[list[str]]:
@@ -292,9 +255,10 @@ class Redundancy:
         return graph
 
 
-def overlap_of(study: Study) -> Correlation:
-    """How the measures of a completed study correlate over methods, averaged over datasets; what is
-    constant on one counts as 0 there, as in Figure 3 of Eftimov & Kocev (2019)."""
+def correlation_of(study: Study) -> pd.DataFrame:
+    """Pearson correlation of the measures of a completed study over methods: absolute value of the
+    mean over datasets; what is constant on one counts as 0 there, as in Figure 3 of Eftimov & Kocev
+    (2019)."""
     values = study_cells(study)
     if values.shape[1] < 3:
         raise ValueError(
@@ -306,19 +270,7 @@ def overlap_of(study: Study) -> Correlation:
     unit = centred / np.where(varies, np.sqrt((centred**2).sum(axis=1)), 1.0)[:, None]
     mean = np.abs(np.clip(unit.swapaxes(1, 2) @ unit, -1, 1).mean(axis=0))
     np.fill_diagonal(mean, 1.0)
-    at = zip(*np.nonzero(~varies), strict=True)
-    return Correlation(
-        pd.DataFrame(mean, measures, measures),
-        tuple((study.datasets[i], measures[j]) for i, j in at),
-    )
-
-
-def by_chance(max_correlation: float, n_methods: int) -> float:
-    """How likely two independent normal measures exceed the correlation over so many methods."""
-    df = n_methods - 2
-    if df < 1 or max_correlation >= 1:
-        return float(df < 1)
-    return float(2 * special.stdtr(df, -max_correlation * np.sqrt(df / (1 - max_correlation**2))))
+    return pd.DataFrame(mean, measures, measures)
 
 
 def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[str], pd.DataFrame]:
@@ -348,13 +300,13 @@ def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[
 
 
 def redundancy(
-    fusion: Fusion, max_correlation: float = 0.9, overlap: Correlation | None = None
+    fusion: Fusion, max_correlation: float = 0.9, correlation: pd.DataFrame | None = None
 ) -> Redundancy:
     """Find the redundant measures of a fused study of at least three methods, and how the ranking
     moves without them.
 
     Measures with an absolute correlation above `max_correlation`, in [0, 1], count as the same.
-    `overlap` is how they correlate, where that is known.
+    `correlation` is how they correlate, where that is known.
 
     >>> from mlflow_mleval.analysis.fusion import fuse
     >>> from mlflow_mleval.study import Study
@@ -363,9 +315,8 @@ def redundancy(
     >>> found.kept, found.groups, found.ranking.mean_change.tolist()
     (['f1'], [['f1', 'recall']], [0.0, 0.0, 0.0])
     """  # noqa: E501
-    overlap = overlap or overlap_of(fusion.study)
-    filtered = redundancy_filter(overlap.matrix, max_correlation)
-    return Redundancy(max_correlation, fusion, overlap, *filtered)
+    matrix = correlation_of(fusion.study) if correlation is None else correlation
+    return Redundancy(max_correlation, fusion, matrix, *redundancy_filter(matrix, max_correlation))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -377,31 +328,11 @@ CHUNK = 1_000_000
 
 
 @dataclass(frozen=True)
-class WeightIntervals:
-    """How far the weight of each measure alone may move before the leaders (or, with order_ in
-    front, the ranking) change, and who leads beyond."""
-
-    leaders: tuple[str, ...]
-    table: pd.DataFrame
-
-
-@dataclass(frozen=True)
-class RankAcceptability:
-    """How often each method takes each rank under random weights (SMAA-2, Lahdelma & Salminen
-    2001); those that tie share."""
-
-    acceptability: pd.DataFrame
-    n_resamples: int
-    seed: int
-
-
-@dataclass(frozen=True)
 class LeaveOneOut:
     """The ranking with each method left out in turn, and the pairs that this turns."""
 
     ranks: pd.DataFrame
     reversals: pd.DataFrame
-    winners: pd.Series
     winner_changes: dict[str, str]
 
 
@@ -432,15 +363,11 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The ranking under other functions, weights and policies, and why some give none."""
+    """The ranking under other functions, weights and policies, what was asked for first, and why
+    some give none."""
 
-    tried: list[Scenario]
+    scenarios: list[Scenario]
     impossible: dict[str, str]
-
-    @property
-    def scenarios(self) -> list[Scenario]:
-        """What was tried, each once; what was asked for is the first."""
-        return [one for one in self.tried if not (one.varies == "policy" and one.chosen)]
 
     @property
     def table(self) -> pd.DataFrame:
@@ -448,7 +375,7 @@ class Sensitivity:
         names = ("varies", "preference", "weights", "missing", "n_datasets", "chosen")
         tables = [
             one.ranking.reset_index().assign(**{name: getattr(one, name) for name in names})
-            for one in self.tried
+            for one in self.scenarios
         ]
         return pd.concat(tables, ignore_index=True)[[*names, "method", *tables[0].columns[1:4]]]
 
@@ -481,7 +408,7 @@ def _by_measure(fusion: Fusion, methods: list[str]) -> tuple[Array, Array]:
 
 def sensitivity(
     study: Study,
-    preference: Preference = "v_shape",
+    preference: str = "v_shape",
     weights: Weights = "entropy",
     drop_constant: bool = False,
     **thresholds: Threshold,
@@ -491,7 +418,7 @@ def sensitivity(
     chosen: dict[str, Any] = {"preference": preference, "weights": weights, **thresholds}
     chosen["drop_constant"] = drop_constant
     complete = study.complete()
-    names = [x if isinstance(x, str) else "given" for x in (preference, weights)]
+    names = [preference, weights if isinstance(weights, str) else "given"]
     tried = []
 
     def examine(by: Study, flows: WeighedFlows, varies: str, how: list[str], asked: bool) -> None:
@@ -504,15 +431,15 @@ def sensitivity(
 
     examine(complete, fuse(complete, **chosen).flows, "function", names, True)
     impossible: dict[str, str] = {}
-    policies = [name for name in MISSING if name != "error"] if study.gaps() else [study.missing]
-    for policy in policies:
+    others = [name for name in MISSING if name not in ("error", study.missing)]
+    for policy in others if study.gaps() else []:
         try:
             other = study.complete(policy)
             flows = fuse(other, **chosen).flows
         except (MlevalError, ValueError) as error:
             impossible[policy] = str(error)
         else:
-            examine(other, flows, "policy", names, policy == study.missing)
+            examine(other, flows, "policy", names, False)
     for function in PREFERENCES:
         by_measure = study_flows(complete, function, **(thresholds if function == names[0] else {}))
         for scheme in WEIGHTS:
@@ -534,9 +461,11 @@ class Stability:
     seed: int
 
     @cached_property
-    def intervals(self) -> WeightIntervals:
-        """The share of the way to one measure alone, or to the others alone, at which mean net
-        flows, which are lines in it, cross: exact intervals. A tie ends one."""
+    def intervals(self) -> pd.DataFrame:
+        """How far the weight of each measure alone may move before the leaders (or, with order_ in
+        front, the ranking) change, and who leads beyond: exactly, from the share of the way to one
+        measure alone, or to the others alone, at which mean net flows, which are lines in it,
+        cross. A tie ends one."""
         methods = list(self.fusion.ranking.index)
         flows, weights = _by_measure(self.fusion, methods)
         now = np.einsum("dmj,dj->dm", flows, weights)
@@ -570,10 +499,9 @@ class Stability:
                 row[f"weight_{side}"] = weight + min(float(share), 1.0) * to
                 row[f"order_weight_{side}"] = weight + float(order.min(initial=1.0)) * to
             rows[measure] = row
-        leaders = tuple(first_ranked(self.fusion.ranking["rank"]))
         table = pd.DataFrame(list(rows.values()), list(rows), _INTERVAL_COLUMNS, dtype=object)
         numbers = [name for name in _INTERVAL_COLUMNS if "rival" not in name]
-        return WeightIntervals(leaders, table.astype(dict.fromkeys(numbers, float)))
+        return table.astype(dict.fromkeys(numbers, float))
 
     @cached_property
     def smallest_change(self) -> pd.Series | None:
@@ -587,7 +515,7 @@ class Stability:
                 "change": to - row.weight,
                 "rival": by,
             }
-            for measure, row in self.intervals.table.iterrows()
+            for measure, row in self.intervals.iterrows()
             for to, by in ((row.weight_low, row.rival_low), (row.weight_high, row.rival_high))
             if by is not None
         ]
@@ -595,9 +523,9 @@ class Stability:
         return None if best is None else pd.Series(best)
 
     @cached_property
-    def acceptability(self) -> RankAcceptability:
-        """How often each method takes each rank by mean net flow, weights uniform on the
-        simplex."""
+    def acceptability(self) -> pd.DataFrame:
+        """How often each method takes each rank by mean net flow under random weights, uniform on
+        the simplex (SMAA-2, Lahdelma & Salminen 2001); those that tie share."""
         n_resamples = at_least_one(self.n_resamples, "n_resamples")
         methods = list(self.fusion.ranking.index)
         measures = self.fusion.study.measures
@@ -609,11 +537,7 @@ class Stability:
             weights = rng.dirichlet(np.ones(len(measures)), size=part.stop - part.start)
             best, worst = tied_places(-weights @ mean.T)
             counts += place_shares(best, worst)
-        return RankAcceptability(
-            pd.DataFrame(counts / n_resamples, methods, pd.RangeIndex(1, m + 1, name="rank")),
-            n_resamples,
-            self.seed,
-        )
+        return pd.DataFrame(counts / n_resamples, methods, pd.RangeIndex(1, m + 1, name="rank"))
 
     @cached_property
     def leave_one_out(self) -> LeaveOneOut | None:
@@ -641,10 +565,7 @@ class Stability:
         winners = pd.Series(by_position[leaders], names)
         lost = ranks[:, 0] > np.nanmin(ranks, axis=1)
         return LeaveOneOut(
-            pd.DataFrame(ranks, names, names),
-            pd.DataFrame(dict(columns)),
-            winners,
-            winners[lost].to_dict(),
+            pd.DataFrame(ranks, names, names), pd.DataFrame(dict(columns)), winners[lost].to_dict()
         )
 
     @cached_property
@@ -820,18 +741,7 @@ def collected(
     of_training = [note for note in study.notes if note.startswith(TRAINING_DOUBT)]
     unsure = study.unsure("dataset")
     doubts = [*([unsure] if unsure else []), *of_training, *could_turn]
-    omnibus = tests["friedman"]
     decides = tests["deciding"]
-    if (
-        decides is not None
-        and decides.test.over == "datasets"
-        and decides.test.asked != "max-t"  # which judges all pairs together by itself
-        and decides.result.significant_pairs
-        and omnibus.best_pvalue > decides.result.alpha
-    ):
-        doubts.append(
-            "Pairs are separated although the Friedman test over all methods finds no difference."
-        )
     if study.filled:
         alone = decides is not None and not decides.test.by_mean_ranks and not counted
         doubts.append(_about_missing(study, alone))
@@ -898,22 +808,7 @@ def leaning(
     return [pair for pair in pairs if pair not in without]
 
 
-def _with_equal_weights(fusion: Fusion, made: Made | None, again: Retest | None) -> list[str]:
-    """What equal weights would change, as clauses: who leads, and which separations are gone."""
-    equal = fusion.flows.by_measure.weigh("equal", fusion.options["drop_constant"])
-    first, leaders = (first_ranked(mean_ranking(x)["rank"]) for x in (equal, fusion.flows))
-    clauses = []
-    if set(first) != set(leaders):
-        clauses.append(f"{some(first)} {'leads' if len(first) == 1 else 'share the lead'}")
-    pairs = [] if made is None or again is None else made.result.significant_pairs
-    stay = set(again(fusion.study, equal)) if pairs and again is not None else set()
-    if lost := [f"{a} from {b}" for a, b in pairs if (a, b) not in stay]:
-        these = "this separation is" if len(lost) == 1 else "these separations are"
-        clauses.append(f"{these} not there: {some(lost)}")
-    return clauses
-
-
-def turning(fusion: Fusion, made: Made | None, again: Retest | None, lean: list[Any]) -> list[str]:
+def turning(fusion: Fusion, again: Retest | None, lean: list[Any]) -> list[str]:
     """Doubts that could turn the fused answer: two methods, what weights favour, what was
     filled."""
     doubts = []
@@ -925,14 +820,20 @@ def turning(fusion: Fusion, made: Made | None, again: Retest | None, lean: list[
             "weights; it says nothing of how large the differences are."
         )
     if options["weights"] == "entropy" and len(measures) > 1:
-        turned = _with_equal_weights(fusion, made, again)
-        if turned:
+        equal = fusion.flows.by_measure.weigh("equal", fusion.options["drop_constant"])
+        first, leaders = (first_ranked(mean_ranking(x)["rank"]) for x in (equal, fusion.flows))
+        gone: list[str] = []
+        if again is not None:
+            stay = again(fusion.study, equal)
+            gone = [f"{a} from {b}" for a, b in again.pairs if (a, b) not in stay]
+        without = f", and nothing would separate {some(gone)}" if gone else ""
+        if set(first) != set(leaders) or gone:
             weight = fusion.weights.mean()
             doubts.append(
                 "Weights by entropy favour measures that set a few methods far apart, here "
                 f"{weight.idxmax()} most ({weight.max():.2g} of the weight; "
                 f"{1 / len(measures):.2g} if all weighed the same). With equal weights "
-                f"{', and '.join(turned)}."
+                f"{some(first)} would lead{without}."
             )
     if lean:
         pairs = some(f"{a} from {b}" for a, b in lean)

@@ -238,8 +238,6 @@ def _test(
         "mean_difference": float(found.centre @ found.mass),
         "low": float(low),
         "high": float(high),
-        "among": float(np.exp(_quantiles(np.log(found.among), found.mass, 0.5))),
-        "freedom": float(1 + np.exp(_quantiles(np.log(found.freedom - 1), found.mass, 0.5))),
     }
     mu, mass = found.means()
     limits = np.array([_quantiles(at, of, ends) for at, of in zip(mu, mass, strict=True)])
@@ -264,16 +262,10 @@ def _data(gaps: Mapping[Any, Array], rho: Array, rope: float) -> tuple[Data, Boo
         )
     rows = list(gaps.values())
     n = np.array([len(row) for row in rows])
-    if short := [*compress(gaps, n < 2)]:
+    if bad := [d for d, row in gaps.items() if len(row) < 2 or not np.isfinite(row).all()]:
         raise ValueError(
-            "`differences` must hold at least two differences a dataset, got one for "
-            f"{some(short)}. One tells nothing of the spread: leave the dataset out."
-        )
-    broken = [not np.isfinite(row).all() for row in rows]
-    if bad := [*compress(gaps, broken)]:
-        raise ValueError(
-            f"`differences` must be finite, got missing or infinite ones for {some(bad)}. Leave "
-            "these out."
+            "`differences` must hold two or more finite differences a dataset, got fewer or others "
+            f"for {some(bad)}. Leave these out."
         )
     mean = np.array([row.mean() for row in rows])
     squares = np.array([((row - row.mean()) ** 2).sum() for row in rows])
@@ -518,11 +510,6 @@ class NextDataset:
         table = better_first(table, behind(table, order))
         rows = places(table, order).sort_values(["a", "b"]).index
         return table.loc[rows].reset_index(drop=True)
-
-    def by_dataset(self, measure: str, a: str, b: str) -> pd.DataFrame:
-        """Raw and shrunken differences a minus b by dataset: n, mean, shrunken, low, high."""
-        rows = rows_of_pair(self.pairs[measure].shrunken, a, b).set_index("dataset")
-        return rows[["n", "mean", "shrunken", "low", "high"]]
 
 
 def next_dataset(

@@ -58,7 +58,6 @@ from mlflow_mleval.sentences import count, some
 from mlflow_mleval.validation import (
     AnyArray,
     Array,
-    Ints,
     one_of,
     present,
     probability,
@@ -72,14 +71,13 @@ Pair = tuple[str, str]
 #: Parameters of the binomial family where none are named, at most: all k up to so many labels, else
 #: evenly spread ones.
 MOST_PARAMETERS = 100
-_SLACK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Profiles:
     """The loss profiles of methods on datasets.
 
-    Made by `from_counts`, `from_errors` and `mlflow_mleval.load_profiles`.
+    Made by `from_counts` and `mlflow_mleval.load_profiles`.
 
     Attributes
     ----------
@@ -152,32 +150,6 @@ class Profiles:
             n_labels[pair] = rows.shape[1] - 1
         return gather_profiles(errors, n_labels, _folds_of_rows(counts, folds), "hard", runs=runs)
 
-    @classmethod
-    def from_errors(
-        cls,
-        errors: Mapping[Pair, ArrayLike],
-        *,
-        folds: Mapping[Pair, Sequence[Hashable]] | None = None,
-        runs: pd.DataFrame | None = None,
-    ) -> Profiles:
-        """Profiles of scores from the means of the largest, second largest .. error of an instance
-        by (dataset, method), of each fold (R, K) or of all: `order_statistic_sums` by their number.
-        """
-        checked = {}
-        for pair, value in errors.items():
-            rows = np.atleast_2d(np.asarray(value, dtype=float))
-            ends = [rows.min(initial=0), rows.max(initial=0)]
-            in_range = rows.size and rows.ndim == 2 and ends[0] >= -_SLACK and ends[1] <= 1 + _SLACK
-            if not in_range or (np.diff(rows, axis=1) > _SLACK).any():
-                raise ValueError(
-                    "`errors` must hold non-increasing sequences in [0, 1], the mean of the "
-                    f"largest error of each instance first, got {value!r} for {_named(pair)}. "
-                    "Divide `order_statistic_sums` by the number of instances."
-                )
-            checked[pair] = rows
-        n_labels = {pair: rows.shape[1] for pair, rows in checked.items()}
-        return gather_profiles(checked, n_labels, _folds_of_rows(errors, folds), "soft", runs=runs)
-
     @property
     def datasets(self) -> list[str]:
         """Datasets in order of first appearance."""
@@ -212,13 +184,6 @@ class Profiles:
             ks = np.linspace(1, n_labels, min(n_labels, MOST_PARAMETERS)).round().astype(int)
             return np.unique(ks) if one_of(family, "family", FAMILIES) == "binomial" else ALPHAS
         return rising_parameters(family, n_labels, parameters)
-
-    def positions(
-        self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
-    ) -> Array:
-        """Place of each parameter between Hamming (0) and subset 0/1 (1)."""
-        at = self.parameters(dataset, family, parameters)
-        return positions(family, self.n_labels[dataset], at)
 
     def losses(
         self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
@@ -347,9 +312,9 @@ _CORRECTION = "largest t over the parameters, then Holm over all pairs of all da
 @dataclass(frozen=True, kw_only=True)
 class ProfileComparison(Plotted, PairTests):
     """What `compare_profiles` found; 0 is the best loss. `table` has a row a dataset, pair and
-    parameter: ratio_low and ratio_high are simultaneous over parameters and pairs. Of `curves`, low
-    and high are pointwise Student's intervals over folds. A crossing is certain where a significant
-    parameter is on either side. The chance that any row of `claims` is wrong is at most alpha."""
+    parameter, its p-values corrected over parameters and pairs. Of `curves`, low and high are
+    pointwise Student's intervals over folds. A crossing is certain where a significant parameter is
+    on either side. The chance that any row of `claims` is wrong is at most alpha."""
 
     unit: ClassVar[str] = "profiles"
 
@@ -386,8 +351,6 @@ class ProfileComparison(Plotted, PairTests):
         names = {
             "position": "position",
             "ratio": "ratio",
-            "ratio_low": "low",
-            "ratio_high": "high",
             "pvalue_corrected": "pvalue",
             "separated": "significant",
         }
@@ -454,15 +417,11 @@ class ProfileComparison(Plotted, PairTests):
 
     @property
     def shared_awareness(self) -> pd.DataFrame:
-        """`awareness` of methods with a profile on every dataset; of fewer than two, that on shared
-        datasets."""
+        """`awareness` on the datasets that all methods share; everywhere where there are none."""
         table = self.awareness
         datasets, methods = (table.index.get_level_values(level) for level in ("dataset", "method"))
-        whole = methods.value_counts().loc[lambda n: n == datasets.nunique()].index
-        if len(whole) < 2:
-            shared = datasets.value_counts().loc[lambda n: n == methods.nunique()].index
-            return table[datasets.isin(shared)] if len(shared) else table
-        return table[methods.isin(whole)]
+        shared = datasets.value_counts().loc[lambda n: n == methods.nunique()].index
+        return table[datasets.isin(shared)] if len(shared) else table
 
     @property
     def same_datasets(self) -> bool:
@@ -616,9 +575,9 @@ NOISE = 1e-12
 BLOCK = 1 << 22
 
 
-def along_parameter(difference: Array, scale: float) -> tuple[Array, Array]:
+def along_parameter(difference: Array, scale: float) -> Array:
     """P-values of differences (pairs x folds x parameters), corrected along the parameter in a
-    single step; and the angles between neighbours. NaN where nothing varies but 0 is not met."""
+    single step. NaN where nothing varies but 0 is not met."""
     df = difference.shape[1] - 1
     mean = difference.mean(axis=1)
     left = difference - mean[:, None]
@@ -631,47 +590,10 @@ def along_parameter(difference: Array, scale: float) -> tuple[Array, Array]:
     # |t| is the same for a process and its negative
     cosine = np.abs((left[..., 1:] * left[..., :-1]).sum(axis=1))
     angles = np.where(flat[:, 1:] | flat[:, :-1], np.pi / 2, np.arccos(np.minimum(cosine, 1.0)))
-    return _anywhere(t, angles, df), angles
-
-
-def _anywhere(t: Array, angles: Array, df: Ints | int) -> Array:
-    """Chance that the largest |t| of a pair along its profile is at least t: pairs x any."""
     here = 2 * special.stdtr(df, -t)
     crossed = (1 + t**2 / df) ** (-(df - 1) / 2) / np.pi
     more = np.minimum(angles[:, None] * crossed[..., None], here[..., None]).sum(axis=-1)
     return np.minimum(here + more, 1.0)
-
-
-def critical(angles: Array, level: float, df: Ints | int) -> Array:
-    """The statistic that each pair reaches anywhere along its profile with this chance."""
-    # powers of e
-    low = np.full((len(angles), 1), -7.0)
-    high = np.full((len(angles), 1), 28.0)
-    for _ in range(50):
-        middle = (low + high) / 2
-        above = _anywhere(np.exp(middle), angles, df) > level
-        low = np.where(above, middle, low)
-        high = np.where(above, high, middle)
-    return np.exp(high[:, 0])
-
-
-def fieller(moments: Array, width: Array) -> tuple[Array, Array]:
-    """Fieller's (1954) interval of the ratio of two mean losses, second over first, of a t test of
-    this width: pairs x parameters, by the moments of `OnDataset`."""
-    first, second, variance_a, variance_b, covariance = moments
-    w = width[:, None] ** 2
-    c2 = first**2 - w * variance_a
-    c1 = first * second - w * covariance
-    c0 = second**2 - w * variance_b
-    with np.errstate(divide="ignore", invalid="ignore"):
-        root = np.sqrt(np.maximum(c1**2 - c2 * c0, 0.0))
-        ends = (c1 - root) / c2, (c1 + root) / c2
-    bounded = c2 > 0  # else the first loss may be 0
-    low = np.maximum(np.where(bounded | (c0 > 0), ends[0], 0.0), 0.0)
-    high = np.maximum(np.where(bounded, ends[1], np.inf), 0.0)
-    empty = (first <= NOISE) & (second <= NOISE)
-    low[empty] = high[empty] = np.nan
-    return low, high
 
 
 @dataclass(frozen=True)
@@ -690,15 +612,15 @@ class Request:
 
 class OnDataset:
     """Curves with bands, differences of pairs, and their t tests over folds, on one dataset. Arrays
-    are pairs x parameters: `moments` of losses over folds, p-values corrected `along` the parameter
-    and over pairs, `counts` of folds."""
+    are pairs x parameters: mean losses, p-values corrected `along` the parameter and over pairs,
+    `counts` of folds."""
 
     def __init__(self, asked: Request, dataset: str):
         self.asked = asked
         self.dataset = dataset
         curve = dataset, asked.family, asked.parameters
         self.at = asked.profiles.parameters(*curve)
-        self.position = asked.profiles.positions(*curve)
+        self.position = positions(asked.family, asked.profiles.n_labels[dataset], self.at)
         self.losses = asked.profiles.by_row(*curve)
         self.folds = {m: asked.profiles.folds[dataset, m] for m in self.losses}
         self.methods = [m for m in self.losses if m in set(asked.chosen)]
@@ -706,11 +628,9 @@ class OnDataset:
         self.a, self.b = np.triu_indices(len(self.methods), 1)
         n, n_at = len(self.a), len(self.at)
         mean = np.array([self.losses[m].mean(axis=0) for m in self.methods]).reshape(-1, n_at)
-        self.moments = np.full((5, n, n_at), np.nan)
-        self.moments[:2] = mean[self.a], mean[self.b]
-        self.along, self.pvalue, self.low, self.high = np.full((4, n, n_at), np.nan)
+        self.first, self.second = mean[self.a], mean[self.b]
+        self.along, self.pvalue = np.full((2, n, n_at), np.nan)
         self.counts = np.full((3, n, n_at), np.nan)
-        self.angles, self.scale = np.full((n, n_at - 1), np.nan), np.full(n, np.nan)
         self.n_folds = np.zeros(n, dtype=np.int64)
         self.protocol: Protocol | None = None
         if any(len(folds) > 1 for folds in self.folds.values()):
@@ -750,8 +670,9 @@ class OnDataset:
             absent[key] = str(error)
             return
         self.protocol = how
-        f_test = how.caution if how.kind == "5x2" else ""  # the F test's, which is not made here
-        self._warn(*(note for note in notes if note != f_test))
+        if how.caution and how.kind != "5x2":  # that is the F test's, which is not made here
+            notes.append(how.caution)
+        self._warn(*notes)
         if shared is None:
             return
         if shared.excluded:
@@ -782,19 +703,14 @@ class OnDataset:
                 lost[FEW_SHARED] += len(first)
             elif len(first):
                 scale = float(np.sqrt(variance_factor(sharing.n, sharing.how.headline_ratio)))
-                self.n_folds[where], self.scale[where] = sharing.n, scale
+                self.n_folds[where] = sharing.n
                 values = by_fold[:, sharing.folds]
                 mean = values.mean(axis=1)
-                left = values - mean[:, None]
-                variance = (left**2).sum(axis=1) / (sharing.n - 1)
-                sides = mean[first], mean[second], variance[first], variance[second]
-                self.moments[:4, where] = sides
+                self.first[where], self.second[where] = mean[first], mean[second]
                 for part in slices(len(first), max(1, BLOCK // (n_at * max(n_at, sharing.n)))):
                     i, j, to = first[part], second[part], where[part]
-                    both = np.einsum("irp,irp->ip", left[i], left[j])
-                    self.moments[4, to] = both / (sharing.n - 1)
                     d = values[j] - values[i]
-                    self.along[to], self.angles[to] = along_parameter(d, scale)
+                    self.along[to] = along_parameter(d, scale)
                     d[np.abs(d) <= NOISE] = 0.0
                     self.counts[:, to] = [x.sum(axis=1) for x in (d > 0, d == 0, d < 0)]
         for reason, n in lost.items():
@@ -808,20 +724,15 @@ class OnDataset:
         return np.nan_to_num(tested, nan=1.0).max(axis=1, initial=0.0)
 
     def correct(self, worst: Array, extra: int) -> None:
-        """Correct over all pairs, those tested and so many more, and add the simultaneous
-        intervals.
-        """
+        """Correct over all pairs, those tested and so many more."""
         at = np.flatnonzero(self.n_folds)
         if len(at):
-            level = self.asked.alpha / (len(worst) + extra)
             self.pvalue[at] = stepped(self.along[at], worst, extra)
-            limit = critical(self.angles[at], level, self.n_folds[at, None] - 1) * self.scale[at]
-            self.low[at], self.high[at] = fieller(self.moments[:, at], limit)
 
     @property
     def difference(self) -> Array:
         """Loss of b less loss of a, of each pair at each parameter; float noise is 0."""
-        gap = self.moments[1] - self.moments[0]
+        gap = self.second - self.first
         gap[np.abs(gap) <= NOISE] = 0.0
         return gap
 
@@ -859,7 +770,7 @@ class OnDataset:
         methods = np.array(self.methods, dtype=object)
         symbol = "k" if self.asked.family == "binomial" else "α"
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = self.moments[1] / self.moments[0]
+            ratio = self.second / self.first
         doubt = np.where(np.isnan(self.along), "it could not be tested over folds", "")
         columns = {
             "dataset": np.full(n_pairs * n_at, self.dataset, dtype=object),
@@ -878,8 +789,6 @@ class OnDataset:
             "parameter": np.tile(self.at, n_pairs),
             "position": np.tile(self.position, n_pairs),
             "ratio": ratio.ravel(),
-            "ratio_low": self.low.ravel(),
-            "ratio_high": self.high.ravel(),
         }
         return pd.DataFrame(columns)
 

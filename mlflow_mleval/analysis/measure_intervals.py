@@ -8,7 +8,6 @@ clusters that are few or of unequal size.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,7 +48,7 @@ class MeasureIntervals:
 
 
 def measure_intervals(
-    ev: Evaluation, *, clusters: ArrayLike | Hashable | None = None, alpha: float = 0.05
+    ev: Evaluation, *, clusters: ArrayLike | None = None, alpha: float = 0.05
 ) -> MeasureIntervals:
     r"""Intervals for the measures over all instances, with the models as they were trained.
 
@@ -66,7 +65,7 @@ def measure_intervals(
     ----------
     ev : Evaluation
         With `instances`. Averages over labels need one that `evaluate` made, and not `merge`.
-    clusters : array of shape (N,), Series, or the name of a column of ``ev.instances``, optional
+    clusters : array of shape (N,) or Series, optional
         Instances that belong together, such as the pictures of a patient. By default the column
         ``cluster``, if there is one; `with_clusters` makes it. What is missing or blank is a
         cluster of its own.
@@ -183,16 +182,10 @@ def _of_mean(values: Array, weights: Array) -> Array:
 
 
 def _given(ev: Evaluation, clusters: Any) -> ArrayLike | None:
-    """The clusters of the instances: given, or of a column, by default ``cluster``; else None."""
+    """The clusters of the instances: given, or of the column ``cluster``; else None."""
     rows = ev.instances
     if clusters is None:
         return rows[CLUSTER] if rows is not None and CLUSTER in rows else None
     if rows is None:
         raise ValueError("`clusters` must be left out here: the evaluation kept no instances.")
-    if not isinstance(clusters, str):
-        return clusters
-    if clusters not in rows:
-        raise ValueError(
-            f"`clusters` must be a column of the instances or one value for each, got {clusters!r}."
-        )
-    return rows[clusters]
+    return clusters

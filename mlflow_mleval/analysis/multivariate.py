@@ -11,7 +11,7 @@ supervised classification learning classifiers"; Rao (1951) for the F of Wilks' 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +20,8 @@ from numpy.typing import ArrayLike
 from scipy import linalg, special
 
 from mlflow_mleval.analysis.pairs import (
-    adjust,
     checked_ratio,
     decided,
-    holm,
     named_pairs,
     variance_factor,
 )
@@ -100,15 +98,13 @@ def tested_measures(
     values: Array, names: Sequence[Hashable], paired: bool, dependent: str
 ) -> tuple[list[int], dict[Hashable, str]]:
     """`independent_columns` of values methods x folds x measures."""
-    means = values.mean(axis=1)
     df = (len(values) - paired) * (values.shape[1] - 1)
     size = np.abs(values).max(axis=(0, 1))
-    left = two_way(values, paired)
-    return independent_columns(left, names, size, df, dependent, means - means.mean(axis=0))
+    return independent_columns(two_way(values, paired), names, size, df, dependent)
 
 
 def independent_columns(
-    residuals: Array, names: Sequence[Hashable], size: Array, df: int, dependent: str, mean: Array
+    residuals: Array, names: Sequence[Hashable], size: Array, df: int, dependent: str
 ) -> tuple[list[int], dict[Hashable, str]]:
     """Positions of the measures that do not follow from those before them, and why the others were
     dropped; ValueError where `dependent` is "error", or none is left."""
@@ -117,9 +113,7 @@ def independent_columns(
     dropped: dict[Hashable, str] = {}
     for k, name in enumerate(names):
         if length[k] <= NOISE * size[k] * np.sqrt(len(residuals)):
-            constant = np.abs(mean[..., k]).max() > NOISE * size[k]
-            differs = " although the methods differ in it" if constant else ""
-            dropped[name] = f"does not vary over folds{differs}"
+            dropped[name] = "does not vary over folds"
             continue
         scaled = residuals[:, independent] / length[independent]
         column = residuals[:, k] / length[k]
@@ -129,9 +123,6 @@ def independent_columns(
             continue
         used = [str(names[i]) for i, w in zip(independent, weights, strict=True) if abs(w) > 1e-6]
         dropped[name] = f"follows from {', '.join(used)}"
-        theirs = length[k] * mean[..., independent] @ (weights / length[independent])
-        if np.abs(mean[..., k] - theirs).max() > 1e-9 * size[k]:
-            dropped[name] += " but for a constant in which the methods differ"
     if dropped and (dependent == "error" or not independent):
         listed = "; ".join(f"{name} {reason}" for name, reason in dropped.items())
         drop = "Leave them out, or pass dependent='drop'."
@@ -322,8 +313,8 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class HotellingResult:
-    """Hotelling's T-squared test of two methods. `scaled_direction` is per standard deviation;
-    intervals of `posthoc` are not corrected, its p-values by Holm."""
+    """Hotelling's T-squared test of two methods. Intervals of `posthoc` are not corrected, its
+    p-values by Holm."""
 
     statistic: float
     f_statistic: float
@@ -331,7 +322,6 @@ class HotellingResult:
     pvalue: float
     mean_difference: pd.Series
     direction: pd.Series
-    scaled_direction: pd.Series
     posthoc: pd.DataFrame
     measures: list[Hashable]
     dropped: dict[Hashable, str]
@@ -426,7 +416,7 @@ def hotelling(
     dropped: dict[Hashable, str] = {}
     warnings = ["Both methods have the same values in every fold: p is 1 by convention."]
     if (mean != 0).any() or (np.abs(residuals) > NOISE * size).any():
-        independent, dropped = independent_columns(residuals, names, size, df, dependent, mean)
+        independent, dropped = independent_columns(residuals, names, size, df, dependent)
         warnings = measures_left_out(dropped)
     p = len(independent)
     names = [names[k] for k in independent]
@@ -440,11 +430,6 @@ def hotelling(
         largest = np.abs(swapped).max(axis=0)
         base = linalg.orth(swapped / np.where(largest > 0, largest, 1.0))
         pvalue = length_pvalue(base, SWAPS, seed)
-    if not warnings and df - p < 2:
-        warnings.append(
-            f"{p} measures on {len(first)} folds: the test sees hardly anything. Use fewer "
-            "measures or more folds."
-        )
     mean, direction, error = found.difference[0], found.direction[0], found.error[0]
     margin = special.stdtrit(df, 1 - alpha / 2) * error
     posthoc = {
@@ -455,7 +440,6 @@ def hotelling(
         **decided(found.single[0], alpha),
     }
     by_measure = pd.Index(names, name="measure", tupleize_cols=False)
-    scaled = direction * error / np.sqrt(spread)
     return HotellingResult(
         statistic=found.statistic.item(),
         f_statistic=found.f_statistic.item(),
@@ -463,7 +447,6 @@ def hotelling(
         pvalue=pvalue,
         mean_difference=pd.Series(mean, names, name="mean_difference"),
         direction=pd.Series(direction, names, name="direction"),
-        scaled_direction=pd.Series(scaled, names, name="scaled_direction"),
         posthoc=pd.DataFrame(posthoc, by_measure),
         measures=names,
         dropped=dropped,
@@ -569,7 +552,16 @@ def _t2(
 
 
 def f_of_pairs(values: Array, names: Sequence[Hashable], first: Ints, second: Ints) -> PairNumbers:
-    """The combined 5x2 cv test of pairs, as `t2_of_pairs`; see `five_by_two`."""
+    r"""The combined 5x2 cv test of pairs, as `t2_of_pairs`; folds 2r and 2r + 1 are the two halves
+    of repetition r.
+
+    With the differences :math:`d_{rj}` on half j of repetition r and :math:`s_r^2 = \sum_j (d_{rj}
+    - \bar d_r)^2`, one measure is tested by :math:`\sum_{rj} d_{rj}^2 / (2 \sum_r s_r^2) \sim
+    F(10, 5)` (Alpaydın 1999). For several measures the sums of squares become matrices, :math:`H =
+    \sum d_{rj} d_{rj}^T` and :math:`E = \sum_r S_r`, and Wilks' lambda :math:`|E| / |E + H|` with
+    10 and 5 degrees of freedom takes the place of the F, which it equals for one measure. In
+    simulations its level is that of the F.
+    """
     n_methods, n_folds, p = values.shape
     if n_methods < 2 or n_folds != 2 * REPEATS or p > REPEATS:
         raise ValueError(
@@ -608,79 +600,6 @@ def f_of_pairs(values: Array, names: Sequence[Hashable], first: Ints, second: In
     return _in_blocks(test, first, second)
 
 
-@dataclass(frozen=True)
-class FoldTests:
-    """Tests of every pair over folds, on several measures together: p-values by Holm over the
-    pairs, those of single measures over the measures of a pair."""
-
-    table: pd.DataFrame
-    differences: pd.DataFrame
-    directions: pd.DataFrame
-    posthoc_pvalues: pd.DataFrame
-    posthoc_corrected: pd.DataFrame
-    df: tuple[float, float]
-    methods: list[Hashable]
-    measures: list[Hashable]
-    dropped: dict[Hashable, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-
-
-def hotelling_pairs(
-    x: ArrayLike,
-    *,
-    methods: Sequence[Hashable] | None = None,
-    measures: Sequence[Hashable] | None = None,
-    ratio: float | None = None,
-    paired: bool = True,
-    dependent: str = "error",
-    alpha: float = 0.05,
-) -> FoldTests:
-    """`hotelling` for every pair of methods, all at once.
-
-    Parameters
-    ----------
-    x : array_like, shape (methods, folds, measures)
-    methods, measures : sequence, optional
-        Names; numbers by default.
-    ratio, paired, dependent, alpha
-        As in `hotelling`. All pairs are tested on the same measures: one is dependent if it is so
-        over all methods. A pair of which the differences alone are singular cannot be tested, and
-        its row says so.
-
-    Raises
-    ------
-    ValueError
-        As `hotelling`.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.normal(size=(3, 10, 2)) + np.array([[0, 0], [0, 0], [3, -3]])[:, None]
-    >>> pairs = hotelling_pairs(x, methods=["a", "b", "c"], ratio=1 / 9)
-    >>> pairs.table["significant"].tolist()
-    [False, True, True]
-    """
-    one_of(dependent, "dependent", DEPENDENT)
-    ratio = checked_ratio(ratio)
-    values = table_of(x, "x", 3)
-    names = names_of(measures, None, "measures", values.shape[-1])
-    if len(values) < 2:
-        raise ValueError(f"`x` must hold at least two methods, got {len(values)}.")
-    independent, dropped = pair_measures(values, names, paired, dependent)
-    names = [names[k] for k in independent]
-    pairs = np.triu_indices(len(values), 1)
-    found = t2_of_pairs(values.take(independent, axis=2), names, *pairs, ratio, paired)
-    df = len(names), int(found.df[0]) - len(names) + 1
-    warnings = measures_left_out(dropped)
-    if untested := int(np.isnan(found.pvalue).sum()):
-        warnings.append(
-            f"{untested} of {len(found.pvalue)} pairs could not be tested: their differences are "
-            "linearly dependent or do not vary."
-        )
-    of = names_of(methods, None, "methods", len(values))
-    return _fold_tests(found, of, names, df, alpha, dropped, warnings)
-
-
 def pair_measures(
     values: Array, names: Sequence[Hashable], paired: bool, dependent: str
 ) -> tuple[list[int], dict[Hashable, str]]:
@@ -688,66 +607,6 @@ def pair_measures(
     if values.shape[1] < 2:
         raise ValueError(_too_few("x", values.shape[1], len(names), 0, paired))
     return tested_measures(values, names, paired, dependent)
-
-
-def five_by_two(
-    x: ArrayLike,
-    *,
-    methods: Sequence[Hashable] | None = None,
-    measures: Sequence[Hashable] | None = None,
-    alpha: float = 0.05,
-) -> FoldTests:
-    r"""Test every pair of methods on five repetitions of twofold cross-validation.
-
-    With the differences :math:`d_{rj}` on half j of repetition r and :math:`s_r^2 = \sum_j (d_{rj}
-    - \bar d_r)^2`, one measure is tested by :math:`\sum_{rj} d_{rj}^2 / (2 \sum_r s_r^2) \sim F(10,
-    5)` (Alpaydın 1999). For several measures the sums of squares become matrices, :math:`H = \sum
-    d_{rj} d_{rj}^T` and :math:`E = \sum_r S_r`, and Wilks' lambda :math:`|E| / |E + H|` with 10 and
-    5 degrees of freedom takes the place of the F, which it equals for one measure. That
-    generalisation is ours; in simulations its level is that of the F: .015 for independent folds,
-    .03 and .06 where they correlate by .1 and .3, with one to four measures.
-
-    `x` is methods x 10 folds x at most five measures (else a ValueError); folds 2r and 2r + 1 are
-    the two halves of repetition r.
-
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.normal(size=(2, 10, 1))
-    >>> found = five_by_two(x)
-    >>> d = (x[0] - x[1]).reshape(5, 2)
-    >>> f = (d**2).sum() / (d[:, 0] - d[:, 1]).dot(d[:, 0] - d[:, 1])
-    >>> bool(np.isclose(found.table["f_statistic"].item(), f)), found.df
-    (True, (10.0, 5.0))
-    """
-    values = table_of(x, "x", 3)
-    names = names_of(measures, None, "measures", values.shape[-1])
-    found = f_of_pairs(values, names, *np.triu_indices(len(values), 1))
-    _, *df, _ = rao_f(1.0, len(names), 2 * REPEATS, REPEATS)
-    of = names_of(methods, None, "methods", len(values))
-    return _fold_tests(found, of, names, (float(df[0]), float(df[1])), alpha)
-
-
-def _fold_tests(
-    found: PairNumbers,
-    methods: list[Hashable],
-    measures: list[Hashable],
-    df: tuple[float, float],
-    alpha: float,
-    dropped: dict[Hashable, str] | None = None,
-    warnings: Sequence[str] = (),
-) -> FoldTests:
-    """The numbers of all pairs as tables."""
-    probability(alpha, "alpha")
-    table = {
-        **named_pairs(methods, *np.triu_indices(len(methods), 1)),
-        "statistic": found.statistic,
-        "f_statistic": found.f_statistic,
-        **decided(found.pvalue, alpha),
-        "problem": found.problem,
-    }
-    by_measure = (found.difference, found.direction, found.single, holm(found.single))
-    frames = [pd.DataFrame(numbers, columns=measures) for numbers in by_measure]
-    about = (df, methods, measures, dropped or {}, tuple(warnings))
-    return FoldTests(pd.DataFrame(table), *frames, *about)  # type: ignore[call-arg]
 
 
 def rao_f(wilks: ArrayLike, p: float, q: float, v: float) -> tuple[Any, float, float, Any]:
@@ -789,14 +648,13 @@ _F = ["f_statistic", "df_numerator", "df_denominator", "pvalue"]
 
 @dataclass(frozen=True)
 class LearnedMeasures:
-    """Linear combinations that tell the methods apart best: the eigenvectors of E⁻¹H, their shares,
-    and of each with all after it Wilks' lambda."""
+    """Linear combinations that tell the methods apart best: the eigenvectors of E⁻¹H and their
+    shares."""
 
     weights: pd.DataFrame
     scaled_weights: pd.DataFrame
     eigenvalues: pd.Series
     shares: pd.Series
-    dimensions: pd.DataFrame
     projections: pd.DataFrame
     ratio: float | None
     paired: bool
@@ -828,7 +686,7 @@ class LearnedMeasures:
 @dataclass(frozen=True)
 class ManovaResult:
     """Multivariate analysis of variance of methods over folds: four statistics, the matrices H and
-    E, each measure alone, and what it learns. Roy's p is a lower bound."""
+    E, and what it learns. Roy's p is a lower bound."""
 
     statistic: float
     pvalue: float
@@ -837,7 +695,6 @@ class ManovaResult:
     table: pd.DataFrame
     between: pd.DataFrame
     within: pd.DataFrame
-    univariate: pd.DataFrame
     learned: LearnedMeasures
     measures: list[Hashable]
     dropped: dict[Hashable, str]
@@ -938,26 +795,9 @@ def manova(
         pvalue = float(special.chdtrc(df[0], f))
     warnings = measures_left_out(dropped)
     warnings += _unequal(residuals, of, n_folds)
-    if df_within < 2 * p:
-        warnings.append(
-            f"Only {df_within} residual degrees of freedom for {p} measures: the test can hardly "
-            "see anything."
-        )
-    each_f = np.diag(between) / df_between / (np.diag(within) / df_within)
-    each = special.fdtrc(df_between, df_within, each_f)
-    univariate = {
-        "f_statistic": each_f,
-        "df_numerator": df_between,
-        "df_denominator": df_within,
-        "pvalue": each,
-        "pvalue_corrected": adjust(each),
-    }
     weights = _unit_columns(vectors)
     learned = [f"M{k + 1}" for k in range(len(eigenvalues))]
     index = pd.MultiIndex.from_product([of, range(n_folds)], names=["method", "fold"])
-    # of each learned measure and all after it
-    wilks = np.exp(-np.cumsum(np.log1p(eigenvalues)[::-1])[::-1]).tolist()
-    dimensions = [[x, *rao_f(x, p - k, df_between - k, df_within - k)] for k, x in enumerate(wilks)]
     total = eigenvalues.sum()
     scaled = _unit_columns(weights * np.sqrt(np.diag(within))[:, None])
     return ManovaResult(
@@ -968,13 +808,11 @@ def manova(
         table=table,
         between=pd.DataFrame(between, names, names),
         within=pd.DataFrame(within, names, names),
-        univariate=pd.DataFrame(univariate, pd.Index(names, name="measure", tupleize_cols=False)),
         learned=LearnedMeasures(
             weights=pd.DataFrame(weights, names, learned),
             scaled_weights=pd.DataFrame(scaled, names, learned),
             eigenvalues=pd.Series(eigenvalues, learned, name="eigenvalue"),
             shares=pd.Series(eigenvalues / (total or 1.0), learned, name="share"),
-            dimensions=pd.DataFrame(dimensions, learned, ["wilks", *_F], dtype=float),
             projections=pd.DataFrame(values.reshape(-1, p) @ weights, index, learned),
             ratio=ratio,
             paired=blocked,

@@ -60,9 +60,7 @@ def test_correlated_t_is_the_integral_of_its_posterior(ratio):
 @given(st.integers(0, 10_000), st.floats(0, 0.05), st.sampled_from([None, 0.25]))
 def test_turning_the_measure_swaps_the_methods(seed, rope, ratio):
     values = table(n=5, m=2, seed=seed)
-    first, turned = (
-        bayesian_t(values, rope, direction=way, ratio=ratio).table.iloc[0] for way in ("max", "min")
-    )
+    first, turned = (bayesian_t(way * values, rope, ratio=ratio).table.iloc[0] for way in (1, -1))
     expected = (turned.p_b, turned.p_equivalent, turned.p_a)
     assert (first.p_a, first.p_equivalent, first.p_b) == pytest.approx(expected, abs=1e-12)
     wider = bayesian_t(values, rope + 0.01, ratio=ratio).table.iloc[0]
@@ -92,10 +90,8 @@ def test_pairs_without_any_variation():
 
 def test_verdicts():
     values = table()
-    several, pair = bayesian_t(values, 0.01), bayesian_t(values[["a", "c"]], 0, ratio=0.1)
+    several = bayesian_t(values, 0.01)
     assert several.verdict().startswith("of 3 pairs, with probability 0.95: ")
-    assert pair.verdict().startswith("a is better than c by more than 0 with probability")
-    assert "Without a rope" in pair.warnings[0]
     shown = equivalence(values, 0.05).verdict()
     assert shown.startswith("shown to be equivalent within 0.05: ")
 
@@ -120,16 +116,20 @@ def test_wrong_input_is_named(call, message):
         call()
 
 
+#: What of equivalence does not depend on the number of pairs.
+ALONE = ("method_a", "method_b", "n", "mean_difference", "low", "high", "pvalue")
+
+
 @pytest.mark.parametrize(
     "test",
-    [lambda x: bayesian_t(x, 0.01), lambda x: equivalence(x, 0.05, correction="none")],
+    [lambda x: bayesian_t(x, 0.01).table, lambda x: equivalence(x, 0.05).table[[*ALONE]]],
     ids=["bayesian t", "equivalence"],
 )
 def test_a_pair_goes_by_the_rows_that_both_have(test):
     values = table(n=9)
-    found, whole = test(gaps_of(3, 9)).table, test(values).table
+    found, whole = test(gaps_of(3, 9)), test(values)
     assert found["n"].tolist() == [6, 6, 9]
-    pd.testing.assert_frame_equal(found.iloc[:1], test(values.iloc[3:, :2]).table)
+    pd.testing.assert_frame_equal(found.iloc[:1], test(values.iloc[3:, :2]))
     pd.testing.assert_series_equal(found.iloc[2], whole.iloc[2])
 
 

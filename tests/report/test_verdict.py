@@ -39,7 +39,7 @@ def test_the_published_study_in_words():
     assert texts(published()) == texts(published(stability=True))[:3]
 
 
-GIVEN = {"f1": "usual", "hamming_loss": "level"}, {"f1": 2, "hamming_loss": 1}
+GIVEN = "usual", {"f1": 2, "hamming_loss": 1}
 #: A comparison, and what some sentence of its verdict says.
 DESIGNS = [
     (lambda: published(test="nemenyi"), "1 of 66 pairs is separated: RF-PCT from PCT."),
@@ -58,7 +58,7 @@ DESIGNS = [
         lambda: compare(fuse(study_of(3, 4), "gaussian", "equal")),
         "Gaussian preference, equal weights",
     ),
-    (lambda: compare(fuse(study_of(3, 4), *GIVEN)), "functions by measure, given weights"),
+    (lambda: compare(fuse(study_of(3, 4), *GIVEN)), "preference, given weights"),
 ]
 
 
@@ -186,7 +186,7 @@ def test_a_verdict_holds_in_any_design(n_methods, n_datasets, seed, decimals, ga
 def test_stability_in_words_agrees_with_its_numbers(n_methods, n_datasets, seed, gap):
     found = compare(study_of(n_methods, n_datasets, gap, seed), stability=50)
     said = " ".join(texts(found))
-    first = found.stability.acceptability.acceptability.loc[found.leader, 1]
+    first = found.stability.acceptability.loc[found.leader, 1]
     assert f"{percent(first)} of random weightings" in said
     unshaken = not found.stability.leave_one_out.winner_changes
     assert ("without any one other method" in said) == unshaken

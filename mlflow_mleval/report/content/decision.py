@@ -416,7 +416,7 @@ def _doubt(c: Comparison, advice: Decision) -> str:
         what = f"{name(choice)} counted for {to} instead of {now}"
     elif kind == "function":
         weights = turns.get("weights")
-        scored = SCORED.get(choice, "the preference functions were others")
+        scored = SCORED[choice]
         what = f"{scored} and {WEIGHED[weights]}" if weights else scored
     elif kind == "policy":
         what = FILLED.get(choice, FILLED["worst"])
@@ -531,7 +531,7 @@ def verdict(c: Comparison) -> list[Sentence]:
         return said
     lead = c.fusion.ranking.index[0]
     found, stability = present(c.survivals()), present(c.stability)
-    share = percent(stability.acceptability.acceptability.loc[lead, 1])
+    share = percent(stability.acceptability.loc[lead, 1])
     texts = [f"in {share} of random weightings"]
     if found.tried:
         under = _out_of(found.tried - len(found.lost), found.tried)
@@ -594,9 +594,7 @@ def choices(options: Mapping[str, Any], n_measures: int) -> str:
     'V-shape preference, entropy weights'
     """
     function, weights = options["preference"], options["weights"]
-    text = "preference functions by measure"
-    if isinstance(function, str):
-        text = f"{PREFERENCES[function]} preference"
+    text = f"{PREFERENCES[function]} preference"
     if n_measures == 1:
         return text
     return f"{text}, {weights if isinstance(weights, str) else 'given'} weights"

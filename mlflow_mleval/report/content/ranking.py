@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.fusion import by_chance
+from mlflow_mleval.analysis.fusion import first_ranked
 from mlflow_mleval.analysis.promethee import left_open
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Data, Frames, listed, name
@@ -120,8 +120,8 @@ def data(c: Comparison) -> Data:
         all else.
         """
         net = pd.DataFrame((by.up[i] - by.down[i]).T[kept], names, by.measures)
-        limits = zip(by.functions, by.limits[:, i].T.tolist(), strict=True)
-        known = [{"preference": f.name, **dict(zip("qps", at, strict=True))} for f, at in limits]
+        limits = by.limits[:, i].T.tolist()
+        known = [{"preference": by.function, **dict(zip("qps", at, strict=True))} for at in limits]
         a, b = left_open(flows.plus[i, kept], flows.minus[i, kept])
         return {
             "unicriterion": net.to_dict("index"),
@@ -522,14 +522,10 @@ def measures_section(c: Comparison) -> doc.Section:
             arrows = {m: ARROWS[direction] for m, direction in c.study.directions.items()}
             groups = (r.max_correlation, r.groups, r.kept)
             svg = correlation_graph(r.correlation, *groups, c.fusion.weights.mean(), arrows, gone)
-            over, doubt = "methods, averaged over datasets", ""
-            if len(c.study.datasets) == 1:
-                over = f"{len(c.order)} methods"
-                if (chance := by_chance(r.max_correlation, len(c.order))) >= 0.01:
-                    doubt = f" Of pairs of unrelated measures chance would join {chance:.0%}."
             caption = (
-                f"Joined: measures that correlate above {r.max_correlation:g} over {over}.{doubt} "
-                "Kept: filled dots; beside a hollow one, what stands for it."
+                f"Joined: measures that correlate above {r.max_correlation:g} over methods, "
+                "averaged over datasets. Kept: filled dots; beside a hollow one, what stands for "
+                "it."
                 f"{only_best(len(r.correlation), 'measures')}"
             )
             left.append(doc.Figure(svg, caption, title="Measures that say the same"))
@@ -562,7 +558,7 @@ def measures_data(c: Comparison) -> Data:
         "redundancy": r
         and {
             "threshold": r.max_correlation,
-            **doc.named(r, "kept", "dropped", "groups", "warnings"),
+            **doc.named(r, "kept", "dropped", "groups"),
             "correlation": r.correlation.to_dict(orient="index"),
             "ranking": r.ranking.rename_axis("method").reset_index(),
         },
@@ -616,24 +612,25 @@ def sensitivity_section(c: Comparison) -> doc.Section | None:
         fused = doc.Text(["All of this is about the fused ranking."], depth=PAGE)
         stability = present(c.stability)
         found, smallest = stability.intervals, "No single weight would cost the lead."
+        leaders = first_ranked(c.fusion.ranking["rank"])
         if (change := stability.smallest_change) is not None:
             rival, measure = name(change["rival"]), name(change["measure"])
             to = percent(float(change["to"]))
             smallest = f"{rival} reaches the lead first, once {measure} has {to}."
-        stay = agree(found.leaders, "stays")
+        stay = agree(leaders, "stays")
         caption = (
-            f"The others are rescaled. Pale: {listed(found.leaders, 12)} {stay} in the lead; dark: "
+            f"The others are rescaled. Pale: {listed(leaders, 12)} {stay} in the lead; dark: "
             "the whole order stays. Tick: the weight now. "
-            f"{smallest}{only_best(len(found.table), 'measures')}"
+            f"{smallest}{only_best(len(found), 'measures')}"
         )
         title = "How far each weight may move"
-        intervals = doc.Figure(weight_intervals(found.table), caption, title=title)
+        intervals = doc.Figure(weight_intervals(found), caption, title=title)
         shares = stability.acceptability
         caption = (
-            f"Shares of {shares.n_resamples:,} random weightings (seed {shares.seed}). Likely: the "
-            f"middle 95%.{only_best(len(shares.acceptability))}"
+            f"Shares of {stability.n_resamples:,} random weightings (seed {stability.seed}). "
+            f"Likely: the middle 95%.{only_best(len(shares))}"
         )
-        drawn = rank_acceptability(shares.acceptability)
+        drawn = rank_acceptability(shares)
         acceptability = doc.Figure(drawn, caption, title="Ranks under random weights")
         weights = [intervals, acceptability] if len(c.study.measures) > 1 else []
         return [*([] if c.on == FUSED else [fused]), doc.Beside(weights, [_scenarios(c)])]
@@ -662,21 +659,19 @@ def sensitivity_data(c: Comparison) -> Data:
     return {
         "stability": {
             "intervals": {
-                "leaders": found.intervals.leaders,
-                "measures": found.intervals.table.rename_axis("measure").reset_index(),
+                "leaders": first_ranked(c.fusion.ranking["rank"]),
+                "measures": found.intervals.rename_axis("measure").reset_index(),
             },
             "smallest_change": found.smallest_change,
             "separations": separations,
             "acceptability": {
-                "n_draws": shares.n_resamples,
-                "seed": shares.seed,
-                "shares": {
-                    m: row.tolist() for m, row in shares.acceptability.iloc[:MOST, :MOST].iterrows()
-                },
+                "n_draws": found.n_resamples,
+                "seed": found.seed,
+                "shares": {m: row.tolist() for m, row in shares.iloc[:MOST, :MOST].iterrows()},
             },
             "leave_one_out": left
             and {
-                **doc.named(left, "winners", "winner_changes"),
+                "winner_changes": left.winner_changes,
                 "reversals": rows_of_best(c, left.reversals, "ahead", "behind"),
                 "ranks": left.ranks.iloc[:MOST, :MOST].to_dict(orient="index"),
             },

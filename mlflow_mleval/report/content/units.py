@@ -649,9 +649,11 @@ class Folds(Kind):
 
     def columns(self, tests: FoldComparison, rows: pd.DataFrame) -> list[Column]:
         columns = [doc.pvalues("p (Holm)", rows["pvalue_corrected"], keep=6)]
-        if (rows["carried"] != "").any():
-            note = "Carried by: what differs on its own, + where the first is better, else −."
-            columns.append(Column("carried by", rows["carried"].tolist(), "<", keep=2, note=note))
+        if (rows["carried_by"] != "").any():
+            note = "Carried by: what differs on its own."
+            columns.append(
+                Column("carried by", rows["carried_by"].tolist(), "<", keep=2, note=note)
+            )
         note = "Direction: of the means; the test itself has none."
         columns.append(Column("direction", rows["direction"].tolist(), "<", keep=3, note=note))
         head = "Λ" if tests.is_five_by_two else "T²"
@@ -686,7 +688,7 @@ class Folds(Kind):
         return [doc.Figure(svg, caption.strip(), title=title)]
 
     def record(self, tests: FoldComparison) -> Data:
-        learned = tests.learned
+        learned = tests.manova and tests.manova.learned
         keys = ("direction", "order", "groups", "letters")
         return {
             "sentences": fold_sentences(tests),
@@ -698,8 +700,7 @@ class Folds(Kind):
             and {
                 "weights": learned.weights.to_dict(),
                 "scaled_weights": learned.scaled_weights.to_dict(),
-                "dimensions": learned.dimensions.to_dict(orient="index"),
-                "tests": tests.learned_tests,
+                "tests": learned.tests(tests.alpha),
                 **doc.named(learned, "eigenvalues", "shares"),
             },
         }
