@@ -162,6 +162,17 @@ class FoldComparison(PairTests):
         return "this is about data like these, and the folds of one dataset say nothing of others"
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know before believing the verdicts."""
+        if self.manova is None or self.manova.pvalue <= self.alpha or not any(self.separated):
+            return self.notes
+        doubt = (
+            "Pairs are separated although MANOVA finds no difference (p = "
+            f"{self.manova.pvalue:.2g})."
+        )
+        return (doubt, *self.notes)
+
+    @property
     def further(self) -> dict[str, pd.DataFrame]:
         """What folds tell beside the tests of pairs, as tables by name."""
         index = ["method", "fold"]

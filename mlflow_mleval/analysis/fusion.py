@@ -741,7 +741,18 @@ def collected(
     of_training = [note for note in study.notes if note.startswith(TRAINING_DOUBT)]
     unsure = study.unsure("dataset")
     doubts = [*([unsure] if unsure else []), *of_training, *could_turn]
+    omnibus = tests["friedman"]
     decides = tests["deciding"]
+    if (
+        decides is not None
+        and decides.test.over == "datasets"
+        and decides.test.asked != "max-t"  # which judges all pairs together by itself
+        and decides.result.significant_pairs
+        and omnibus.best_pvalue > decides.result.alpha
+    ):
+        doubts.append(
+            "Pairs are separated although the Friedman test over all methods finds no difference."
+        )
     if study.filled:
         alone = decides is not None and not decides.test.by_mean_ranks and not counted
         doubts.append(_about_missing(study, alone))

@@ -113,6 +113,7 @@ def test_a_separation_that_friedmans_test_does_not_share_is_doubted_from_three_m
     row = found.pairs.iloc[0]
     assert row.separated
     assert row.doubts.startswith("Friedman's test over all methods finds no difference")
+    assert any("although the Friedman test" in doubt for doubt in found.doubts)
 
 
 def test_a_separation_by_max_t_stands_by_itself():

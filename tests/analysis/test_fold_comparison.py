@@ -271,6 +271,14 @@ class TestCompareFolds:
         scaled = compare_folds(replace(study, folds=study.folds * [1000, 1]), "birds").directions
         np.testing.assert_allclose(scaled, found.directions)
 
+    def test_pairs_without_manova_are_said(self):
+        values = np.random.default_rng(0).normal(0, 1, size=(30, 10, 1))
+        values[0] = values[1] + 0.2 + np.random.default_rng(1).normal(0, 0.02, size=(10, 1))
+        many = {"measures": ["f1"], "methods": [f"m{i}" for i in range(30)]}
+        found = compare_folds(study_of(values, **many, **KNOWN), "birds")
+        assert found.table["separated"].any() and found.manova.pvalue > 0.05
+        assert any("although MANOVA" in w for w in found.warnings)
+
     def test_each_pair_is_compared_on_the_folds_that_both_have(self):
         study = study_of(**KNOWN)
         folds = study.folds.drop([("birds", "CC", 3), ("birds", "CC", 4)]).copy()
