@@ -14,7 +14,9 @@ from mlflow_mleval.analysis.hierarchical_t import hierarchical_t as hierarchical
 from mlflow_mleval.analysis.loss_profiles import Profiles as Profiles
 from mlflow_mleval.analysis.loss_profiles import compare_profiles as compare_profiles
 from mlflow_mleval.analysis.measure_intervals import measure_intervals as measure_intervals
+from mlflow_mleval.analysis.multivariate import five_by_two as five_by_two
 from mlflow_mleval.analysis.multivariate import hotelling as hotelling
+from mlflow_mleval.analysis.multivariate import hotelling_pairs as hotelling_pairs
 from mlflow_mleval.analysis.multivariate import manova as manova
 from mlflow_mleval.analysis.multivariate import mardia as mardia
 from mlflow_mleval.analysis.pairs_by_unit import instance_tests as instance_tests

@@ -4,7 +4,9 @@ from mlflow_mleval.analysis.beyond_pvalues import equivalence as equivalence
 from mlflow_mleval.analysis.beyond_pvalues import power_curve as power_curve
 from mlflow_mleval.analysis.hierarchical_t import hierarchical_t as hierarchical_t
 from mlflow_mleval.analysis.measure_intervals import measure_intervals as measure_intervals
+from mlflow_mleval.analysis.multivariate import five_by_two as five_by_two
 from mlflow_mleval.analysis.multivariate import hotelling as hotelling
+from mlflow_mleval.analysis.multivariate import hotelling_pairs as hotelling_pairs
 from mlflow_mleval.analysis.multivariate import manova as manova
 from mlflow_mleval.analysis.multivariate import mardia as mardia
 from mlflow_mleval.analysis.pairs_by_unit import instance_tests as instance_tests
@@ -21,9 +23,11 @@ __all__ = [
     "bayesian_t",
     "bonferroni_dunn",
     "equivalence",
+    "five_by_two",
     "friedman",
     "hierarchical_t",
     "hotelling",
+    "hotelling_pairs",
     "instance_tests",
     "manova",
     "mardia",

@@ -13,7 +13,7 @@ EVER = [
     *("calibrate_threshold", "Study", "import_results", "with_counts", "load_profiles"),
     *("load_study", "log_evaluation", "log_profile", "autolog", "cross_validate", "log_search"),
     *("scoring", "compare_profiles", "Profiles", "profiles_of", "promethee", "MlevalError"),
-    *("friedman", "nemenyi", "compare_folds", "hotelling", "manova", "mardia"),
+    *("friedman", "nemenyi", "compare_folds", "hotelling", "hotelling_pairs", "manova", "mardia"),
     *("wilcoxon_pairs", "bayesian_t", "equivalence", "instance_tests", "sign_test", "Hierarchy"),
     *("Capacity", "choquet_loss", "Profile", "binomial_loss", "loss_profile", "owa_loss"),
     *("polynomial_loss", "NearestNeighbourMinimiser", "bayes_optimal", "evaluate_spark"),

@@ -14,13 +14,13 @@ from mlflow_mleval import (
     Study,
     compare,
     compare_folds,
+    five_by_two,
+    hotelling_pairs,
     manova,
     mardia,
 )
 from mlflow_mleval.analysis.hierarchical_t import hierarchical_pairs
 from mlflow_mleval.analysis.loss_profiles import Profiles, compare_profiles
-from mlflow_mleval.analysis.multivariate import PairNumbers, f_of_pairs, t2_of_pairs
-from mlflow_mleval.analysis.pairs import adjust
 
 N_INSTANCES = 100
 #: Of the posterior, for each of two methods on several datasets.
@@ -129,18 +129,12 @@ def t_tests(
     for kind, (shared, remark) in kinds.items():
         for name, values in (("paired t", error), ("T²", x)):
             test = f"{prefix}{name}, {kind}"
-            pvalue = t2(values, shared).pvalue
-            found.add(test, data, (pvalue <= ALPHA).mean())
+            table = hotelling_pairs(values, ratio=shared).table
+            found.add(test, data, (table["pvalue"] <= ALPHA).mean())
             if len(values) > 2 and not remark:
-                found.add(f"{test}, any pair (Holm)", data, (adjust(pvalue) <= ALPHA).any())
+                found.add(f"{test}, any pair (Holm)", data, table["significant"].any())
             if remark:
                 found.remarks[test] = remark
-
-
-def t2(x: Array, ratio: float | None, paired: bool = True) -> PairNumbers:
-    """T² of every pair of methods."""
-    pairs = np.triu_indices(len(x), 1)
-    return t2_of_pairs(x, range(x.shape[2]), *pairs, ratio, paired)
 
 
 def several_methods(found: Table, data: str, x: Array, ratio: float) -> None:
@@ -183,8 +177,8 @@ def over_folds(rng: Generator, n: int) -> Table:
         for _ in range(n):
             x = correlated(rng, m, p)
             t_tests(found, data, x, x[..., :1], 1 / 9)
-            unpaired = t2(x, 1 / 9, paired=False).pvalue
-            found.add("T², corrected, unpaired", data, (unpaired <= ALPHA).mean())
+            unpaired = hotelling_pairs(x, ratio=1 / 9, paired=False).table
+            found.add("T², corrected, unpaired", data, (unpaired["pvalue"] <= ALPHA).mean())
             if m > 2:
                 several_methods(found, data, x, 1 / 9)
             found.add("Mardia", data, mardia(x).pvalue <= ALPHA)
@@ -209,9 +203,11 @@ def over_more_folds(rng: Generator, n: int) -> Table:
                 error, x = values[..., :1], values[..., 1:]
                 if protocol == "5 times twofold":
                     for name, of in (("F test of the error", error), ("F test of (tpr, fpr)", x)):
-                        pairs = np.triu_indices(len(of), 1)
-                        tests = f_of_pairs(of, range(of.shape[2]), *pairs)
-                        found.add(f"{protocol}: {name}", data, (tests.pvalue <= ALPHA).mean())
+                        found.add(
+                            f"{protocol}: {name}",
+                            data,
+                            (five_by_two(of).table["pvalue"] <= ALPHA).mean(),
+                        )
                 else:
                     t_tests(found, data, x, error, ratio, f"{protocol}: ", twice=True)
     return found
@@ -253,7 +249,7 @@ def over_several_datasets(rng: Generator, n: int) -> Table:
             found.add(
                 f"T², {by_itself}",
                 data,
-                any((adjust(t2(x, 1 / 9).pvalue) <= ALPHA).any() for x in values),
+                any(hotelling_pairs(x, ratio=1 / 9).table["significant"].any() for x in values),
             )
     return found
 

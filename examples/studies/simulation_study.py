@@ -44,7 +44,7 @@ from mlflow_mleval import (
     equivalence,
     friedman,
     fuse,
-    hotelling,
+    hotelling_pairs,
     max_t,
     nemenyi,
     skillings_mack,
@@ -334,13 +334,12 @@ def power(rng: Generator, n: int) -> pd.DataFrame:
             for _ in range(n):
                 x = correlated(rng, 2, len(shift))
                 x[0] += size * np.array(shift) * np.sqrt(2 * (0.1 + 0.9 / 10))
-                tests = hotelling(*x, ratio=1 / 9)
-                mean = hotelling(*x.mean(axis=2, keepdims=True), ratio=1 / 9)
-                single = tests.posthoc
-                hits["T²"].append(tests.pvalue <= ALPHA)
-                hits["t of the measures' mean"].append(mean.pvalue <= ALPHA)
-                hits["t of each, Holm"].append(single["pvalue_corrected"].min() <= ALPHA)
-                hits["t of the first"].append(single["pvalue"].iloc[0] <= ALPHA)
+                tests = hotelling_pairs(x, ratio=1 / 9)
+                mean = hotelling_pairs(x.mean(axis=2, keepdims=True), ratio=1 / 9)
+                hits["T²"].append(tests.table["pvalue"].item() <= ALPHA)
+                hits["t of the measures' mean"].append(mean.table["pvalue"].item() <= ALPHA)
+                hits["t of each, Holm"].append(tests.posthoc_corrected.min(axis=None) <= ALPHA)
+                hits["t of the first"].append(tests.posthoc_pvalues.iloc[0, 0] <= ALPHA)
             rows.append(
                 {
                     "difference": difference,

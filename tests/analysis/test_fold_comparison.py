@@ -9,10 +9,10 @@ import pytest
 from report_cases import fold_study
 from scipy import stats
 
-from mlflow_mleval import Study, compare_folds, hotelling, manova, mardia
+from mlflow_mleval import Study, compare_folds, hotelling, hotelling_pairs, manova, mardia
 from mlflow_mleval.analysis.fold_comparison import compare_all_folds
 from mlflow_mleval.analysis.fold_protocol import disagreement, protocol_of
-from mlflow_mleval.analysis.multivariate import f_of_pairs, t2_of_pairs
+from mlflow_mleval.analysis.multivariate import five_by_two
 from mlflow_mleval.analysis.pairs import adjust
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 
@@ -79,18 +79,14 @@ class TestProtocol:
             protocol_of(10, 90, [10] * 9)
 
 
-def of_pairs(test, x, *how):
-    return test(x, range(x.shape[2]), *np.triu_indices(len(x), 1), *how)
-
-
 class TestFiveByTwo:
     def test_several_measures_are_wilks_lambda(self):
         x = np.random.default_rng(1).normal(size=(2, 10, 3)) + np.array([0, 1])[:, None, None]
         d = (x[0] - x[1]).reshape(5, 2, 3)
         spread = d - d.mean(axis=1, keepdims=True)
         e, h = np.einsum("rjp,rjq->pq", spread, spread), np.einsum("rjp,rjq->pq", d, d)
-        found = of_pairs(f_of_pairs, x).statistic
-        assert found.item() == pytest.approx(np.linalg.det(e) / np.linalg.det(e + h))
+        found = five_by_two(x).table
+        assert found["statistic"].item() == pytest.approx(np.linalg.det(e) / np.linalg.det(e + h))
 
     def test_level_does_not_depend_on_the_number_of_measures(self):
         """Where folds correlate, it is the documented one of Alpaydın's F."""
@@ -99,21 +95,22 @@ class TestFiveByTwo:
                 rng = np.random.default_rng(p)
                 own = rng.normal(size=(60, 10, p)) * np.sqrt(1 - share)
                 x = own + rng.normal(size=(60, 1, p)) * np.sqrt(share)
-                assert (of_pairs(f_of_pairs, x).pvalue <= 0.05).mean() < most
+                assert (five_by_two(x).table["pvalue"] <= 0.05).mean() < most
 
     def test_rounding_is_no_variation(self):
         """0.1 added to every fold leaves differences that vary by the last digit."""
         x = np.random.default_rng(3).random((3, 10, 2))
         x[1] = x[0] + 0.1
         x[2] = x[1] - 0.1
-        found = of_pairs(f_of_pairs, x)
-        assert np.isnan(found.single[[0, 2]]).all() and np.isnan(found.pvalue[0])
-        assert (found.single[1] == 1).all() and found.pvalue[1] == 1
+        found = five_by_two(x)
+        assert np.isnan(found.posthoc_pvalues.to_numpy()[[0, 2]]).all()
+        assert np.isnan(found.table["pvalue"].iloc[0])
+        assert (found.posthoc_pvalues.iloc[1] == 1).all() and found.table["pvalue"].iloc[1] == 1
 
     def test_refuses_other_numbers_of_folds(self):
         said = "ten folds and at most 5 measures, got 3 methods, 9 folds and 1 measures"
         with pytest.raises(ValueError, match=said):
-            of_pairs(f_of_pairs, np.zeros((3, 9, 1)))
+            five_by_two(np.zeros((3, 9, 1)))
 
 
 def pair_of(values, a, b, gone):
@@ -133,11 +130,11 @@ def found():
 class TestCompareFolds:
     def test_is_made_of_the_single_tests(self, found):
         x = study_of().folds.to_numpy().reshape(4, 10, 2)
-        corrected, naive = of_pairs(t2_of_pairs, x, 1 / 9), of_pairs(t2_of_pairs, x)
-        np.testing.assert_allclose(found.table["pvalue_corrected"], adjust(corrected.pvalue))
-        np.testing.assert_allclose(found.table["naive_pvalue"], naive.pvalue)
-        np.testing.assert_allclose(found.table["naive_statistic"], naive.statistic)
-        np.testing.assert_allclose(found.table["statistic"] * (1 + 10 / 9), naive.statistic)
+        corrected, naive = hotelling_pairs(x, ratio=1 / 9).table, hotelling_pairs(x).table
+        np.testing.assert_allclose(found.table["pvalue_corrected"], corrected["pvalue_corrected"])
+        np.testing.assert_allclose(found.table["naive_pvalue"], naive["pvalue"])
+        np.testing.assert_allclose(found.table["naive_statistic"], naive["statistic"])
+        np.testing.assert_allclose(found.table["statistic"] * (1 + 10 / 9), naive["statistic"])
         assert found.manova.pvalue == manova(x, ratio=1 / 9).pvalue
         assert found.naive_manova.pvalue == manova(x).pvalue
         assert found.mardia.pvalue == mardia(x).pvalue
@@ -176,7 +173,7 @@ class TestCompareFolds:
         ordering = found.orderings["recall"]
         assert ordering.order[0] == "LP" and ordering.groups[0] == ["LP"]
         recall = found.values[["recall"]].to_numpy().reshape(4, 10, 1)
-        alone = adjust(of_pairs(t2_of_pairs, recall, 1 / 9).pvalue)
+        alone = hotelling_pairs(recall, ratio=1 / 9).table["pvalue_corrected"]
         assert ordering.pvalues.loc["BR", "LP"] == pytest.approx(alone[1])
         assert found.orderings["precision"].groups == [found.orderings["precision"].order]
 
@@ -201,8 +198,8 @@ class TestCompareFolds:
     def test_five_by_two(self):
         study = study_of(split_digest="s", n_train=50, n_test=50)
         found = compare_folds(study, "birds")
-        theirs = of_pairs(f_of_pairs, study.folds.to_numpy().reshape(4, 10, 2))
-        np.testing.assert_allclose(found.table["pvalue"], theirs.pvalue)
+        theirs = five_by_two(study.folds.to_numpy().reshape(4, 10, 2)).table
+        np.testing.assert_allclose(found.table["pvalue"], theirs["pvalue"])
         assert found.protocol.kind == "5x2"
         assert "naive" in found.refusals
         assert found.protocol.caution in found.warnings
@@ -393,7 +390,7 @@ def test_repeated_folds_are_corrected_by_twice_the_ratio():
     values = found.values.to_numpy().reshape(2, 30, 2)
     assert found.protocol.kind == "repeated"
     assert found.protocol.headline_ratio == pytest.approx(2 / 9)
-    theirs = of_pairs(t2_of_pairs, values, 2 / 9).pvalue
+    theirs = hotelling_pairs(values, ratio=2 / 9).table["pvalue"]
     np.testing.assert_allclose(found.table["pvalue"], theirs, rtol=1e-12)
     assert found.table["naive_pvalue"].isna().all() and found.naive_manova is None
     assert "uncorrected test" in found.refusals["naive"]

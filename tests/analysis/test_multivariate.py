@@ -13,8 +13,7 @@ from scipy import linalg, stats
 from sklearn.datasets import load_iris
 from statsmodels.stats import multivariate as sm
 
-from mlflow_mleval import hotelling, manova, mardia
-from mlflow_mleval.analysis.multivariate import pair_measures, t2_of_pairs
+from mlflow_mleval import hotelling, hotelling_pairs, manova, mardia
 
 #: Johnson & Wichern, "Applied multivariate statistical analysis", example 6.1: BOD and SS of
 #: effluent by two laboratories.
@@ -146,35 +145,42 @@ class TestPairs:
     @pytest.mark.parametrize("ratio", [None, 1 / 9])
     def test_is_hotelling_for_every_pair(self, paired, ratio):
         x = folds(6, p=4)
-        pairs = np.triu_indices(6, 1)
-        found = t2_of_pairs(x, list("abcd"), *pairs, ratio, paired)
-        assert len(found.pvalue) == 15
-        for row, (a, b) in enumerate(zip(*pairs, strict=True)):
-            one = hotelling(x[a], x[b], ratio=ratio, paired=paired)
+        how = {"measures": list("abcd"), "ratio": ratio, "paired": paired}
+        found = hotelling_pairs(x, methods=list("uvwxyz"), **how)
+        assert len(found.table) == 15
+        at = dict(zip("uvwxyz", x, strict=True))
+        for row, pair in found.table.iterrows():
+            one = hotelling(at[pair["method_a"]], at[pair["method_b"]], **how)
             expected = (one.statistic, one.pvalue)
-            assert (found.statistic[row], found.pvalue[row]) == pytest.approx(expected, rel=1e-9)
-            assert found.df[row] - 3 == one.df[1]
-            np.testing.assert_allclose(found.difference[row], one.mean_difference)
-            np.testing.assert_allclose(found.direction[row], one.direction)
-            np.testing.assert_allclose(found.single[row], one.posthoc["pvalue"])
+            assert (pair["statistic"], pair["pvalue"]) == pytest.approx(expected, rel=1e-9)
+            assert found.df == one.df
+            np.testing.assert_allclose(found.differences.loc[row], one.mean_difference)
+            np.testing.assert_allclose(found.directions.loc[row], one.direction)
+            np.testing.assert_allclose(found.posthoc_pvalues.loc[row], one.posthoc["pvalue"])
+            expected = one.posthoc["pvalue_corrected"]
+            np.testing.assert_allclose(found.posthoc_corrected.loc[row], expected)
 
     @pytest.mark.parametrize("paired", [True, False])
     def test_measures_that_exhaust_the_folds_do_not_count_as_dependent(self, paired):
         said = "`x` must have more folds than measures, got 2 folds for 4 measures. It takes at le"
         with pytest.raises(ValueError, match=said):
-            t2_of_pairs(folds(2, 2, 4), range(4), [0], [1], paired=paired)
+            hotelling_pairs(folds(2, 2, 4), paired=paired, dependent="drop")
         with pytest.raises(ValueError, match="got 1 fold for 4 measures. It takes at least"):
-            pair_measures(folds(2, 1, 4), range(4), paired, "error")
+            hotelling_pairs(folds(2, 1, 4), paired=paired)
 
     def test_pairs_that_cannot_be_tested_do_not_count(self):
         x = folds(4, effect=1)
         x[3] = x[0]
         x[2, :, 1] = x[1, :, 1] + 1
-        found = t2_of_pairs(x, ["a", "b", "c"], *np.triu_indices(4, 1))
-        assert (found.statistic[2], found.pvalue[2]) == (0, 1)
-        assert np.isnan(found.pvalue).tolist() == [False, False, False, True, False, False]
-        assert found.problem[3] == "b does not vary, or follows from the measures before it"
-        assert np.isnan(found.single[:, 1]).sum() == 1
+        found = hotelling_pairs(x, measures=["a", "b", "c"])
+        table = found.table.set_index(["method_a", "method_b"])
+        assert table.loc[(0, 3), ["statistic", "pvalue"]].tolist() == [0, 1]
+        assert np.isnan(table.loc[(1, 2), "pvalue"]) and not table.loc[(1, 2), "significant"]
+        seen = table.loc[(1, 2), "problem"]
+        assert seen == "b does not vary, or follows from the measures before it"
+        assert "1 of 6 pairs could not be tested" in found.warnings[0]
+        assert table["pvalue_corrected"].min() == pytest.approx(5 * table["pvalue"].min())
+        assert np.isnan(found.posthoc_pvalues["b"]).sum() == 1
 
 
 class TestManova:
@@ -215,10 +221,10 @@ class TestManova:
         x = folds(4, p=3)
         found = manova(x, measures=list("abc"), ratio=1 / 9)
         tests = found.learned.tests()
-        pairs = t2_of_pairs(x, list("abc"), *np.triu_indices(4, 1), 1 / 9)
+        pairs = hotelling_pairs(x, measures=list("abc"), ratio=1 / 9).table
         first = tests[tests["learned"] == "M1"].reset_index(drop=True)
-        assert (first["statistic"] ** 2 <= pairs.statistic * (1 + 1e-9)).all()
-        assert (first["pvalue"] >= pairs.pvalue * (1 - 1e-9)).all()
+        assert (first["statistic"] ** 2 <= pairs["statistic"] * (1 + 1e-9)).all()
+        assert (first["pvalue"] >= pairs["pvalue"] * (1 - 1e-9)).all()
         assert (first["pvalue"] >= first["pvalue_naive"]).all()
         projected = found.learned.projections["M1"]
         t = stats.ttest_rel(projected.loc[0], projected.loc[1]).statistic / np.sqrt(1 + 10 / 9)

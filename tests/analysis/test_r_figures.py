@@ -9,7 +9,7 @@ from places import GOLDEN
 
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.beyond_pvalues import paired_power
-from mlflow_mleval.analysis.multivariate import f_of_pairs
+from mlflow_mleval.analysis.multivariate import five_by_two
 from mlflow_mleval.analysis.pairs import adjust
 from mlflow_mleval.analysis.posthoc.rank_tests import bonferroni_dunn, kendall
 
@@ -70,8 +70,8 @@ def test_posthoc_tests():
 
 def test_five_by_two():
     case = R["five_by_two"]
-    found = f_of_pairs(np.array([case["a"], case["b"]])[..., None], ["error"], [0], [1])
-    same((found.f_statistic[0], found.pvalue[0]), (case["f_statistic"], case["pvalue"]))
+    row = five_by_two(np.array([case["a"], case["b"]])[..., None]).table.iloc[0]
+    same((row.f_statistic, row.pvalue), (case["f_statistic"], case["pvalue"]))
 
 
 @pytest.mark.parametrize("case", R["mardia"], ids=["normal", "skewed"])

@@ -17,11 +17,10 @@ from statsmodels.multivariate.manova import MANOVA
 from statsmodels.stats.multivariate import test_mvmean
 from timing import Row, cpu, told
 
-from mlflow_mleval import compare_folds, manova, mardia
+from mlflow_mleval import compare_folds, hotelling_pairs, manova, mardia
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.hierarchical_t import hierarchical_pairs
-from mlflow_mleval.analysis.multivariate import t2_of_pairs
-from mlflow_mleval.analysis.pairs import cliques, holm
+from mlflow_mleval.analysis.pairs import cliques
 from mlflow_mleval.analysis.posthoc.max_t import max_t
 from mlflow_mleval.analysis.posthoc.rank_tests import friedman, nemenyi, range_sf, wilcoxon_pairs
 from mlflow_mleval.study import Study
@@ -125,12 +124,11 @@ def of_folds() -> Iterator[Row]:
     methods, folds, measures = 500, 10, 4
     x = RNG.normal(size=(methods, folds, measures)) + RNG.normal(size=(1, folds, measures))
     x += 0.1 * RNG.normal(size=(methods, 1, measures))
-    pairs = np.triu_indices(methods, 1)
-    (took,) = cpu(lambda: t2_of_pairs(x, "abcd", *pairs, 1 / 9))
+    (took,) = cpu(lambda: hotelling_pairs(x, ratio=1 / 9))
     theirs = per_pair(lambda a, b: test_mvmean(x[a] - x[b]), methods)
     what, peer = "all 124,750 T² of 500 methods, 10 folds, 4 measures", "statsmodels, test_mvmean"
     yield Row(what, took, peer, theirs, 50, SAMPLED)
-    (took,) = cpu(lambda: holm(t2_of_pairs(x, "abcd", *pairs, 1 / 9).single))
+    (took,) = cpu(lambda: hotelling_pairs(x, ratio=1 / 9).posthoc_corrected)
     yield Row("the same, then a t test of each measure, corrected by Holm", took, bound=0.6)
     names = ["dataset", "method", "fold"]
     index = pd.MultiIndex.from_product([["d"], [f"m{i}" for i in range(100)], range(10)])

@@ -10,7 +10,7 @@ from example_runs import loaded
 from places import STUDIES
 from scipy import stats
 
-from mlflow_mleval.analysis.multivariate import t2_of_pairs
+from mlflow_mleval import hotelling_pairs
 
 #: Repetitions that show what is asserted in seconds; the others run to see that they do.
 SIZES = {"over_datasets": 40, "over_folds": 20, "over_more_folds": 12, "over_instances": 20}
@@ -77,8 +77,7 @@ def test_a_choice_that_all_folds_share_misleads_corrected_tests_too(study):
     rng = np.random.default_rng(0)
     cross_validated = sys.modules["simulation_folds"].cross_validated
     made = [cross_validated(rng, "best feature", "10 times 10-fold") for _ in range(60)]
-    pairs = np.triu_indices(len(made[0]), 1)
-    pvalues = [t2_of_pairs(x[..., :1], ["error"], *pairs, 1 / 9).pvalue for x in made]
+    pvalues = [hotelling_pairs(x[..., :1], ratio=1 / 9).table["pvalue"] for x in made]
     assert np.mean([pvalue <= 0.05 for pvalue in pvalues]) > 0.1
 
 
