@@ -145,8 +145,9 @@ def comparison_of(
         f"{count(len(study.datasets), 'dataset')} by {count(len(study.measures), 'measure')} …"
     )
     fusing = _keywords_for(fuse, choices)
-    if isinstance(fusing.get("weights"), dict):
-        fusing["weights"] = dict.fromkeys(study.measures, 1.0) | fusing["weights"]
+    for name, default in (("preference", "v_shape"), ("weights", 1.0)):
+        if isinstance(fusing.get(name), dict):
+            fusing[name] = dict.fromkeys(study.measures, default) | fusing[name]
     if before is not None:
         return before.reweighed(fusing.get("weights", "entropy"))
     folds = {"protocol": None, "ratio": None, "paired": True}

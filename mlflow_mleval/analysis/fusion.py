@@ -22,6 +22,7 @@ from mlflow_mleval.analysis.promethee import (
     TIE,
     WEIGHTS,
     FlowsByMeasure,
+    Preference,
     PrometheeResult,
     Threshold,
     WeighedFlows,
@@ -117,7 +118,7 @@ class Fusion:
 
 def fuse(
     study: Study,
-    preference: str = "v_shape",
+    preference: Preference = "v_shape",
     weights: Weights = "entropy",
     p: Threshold = None,
     q: Threshold = None,
@@ -151,8 +152,13 @@ def _fused(
     study: Study, given: Study, by_measure: FlowsByMeasure, options: Mapping[str, Any]
 ) -> Fusion:
     """A completed study with its flows by measure, fused by the weights of the options."""
-    options = dict(options)
-    flows = by_measure.weigh(options["weights"], options["drop_constant"])
+    weights = options["weights"]
+    if isinstance(weights, pd.Series):
+        weights = dict(weights)
+    elif not isinstance(weights, str | Mapping) and len(weights) == len(study.measures):
+        weights = dict(zip(study.measures, weights, strict=True))
+    options = {**options, "weights": weights}
+    flows = by_measure.weigh(weights, options["drop_constant"])
     datasets = study.datasets
     index = pd.Index(datasets, name="dataset"), pd.Index(study.methods, name="method")
 
@@ -169,7 +175,7 @@ def _fused(
 
 
 def study_flows(
-    study: Study, preference: str = "v_shape", **thresholds: Threshold
+    study: Study, preference: Preference = "v_shape", **thresholds: Threshold
 ) -> FlowsByMeasure:
     """Flows by each measure of a completed study, before any weights."""
     matrices = study_cells(study)
@@ -408,7 +414,7 @@ def _by_measure(fusion: Fusion, methods: list[str]) -> tuple[Array, Array]:
 
 def sensitivity(
     study: Study,
-    preference: str = "v_shape",
+    preference: Preference = "v_shape",
     weights: Weights = "entropy",
     drop_constant: bool = False,
     **thresholds: Threshold,
@@ -418,7 +424,7 @@ def sensitivity(
     chosen: dict[str, Any] = {"preference": preference, "weights": weights, **thresholds}
     chosen["drop_constant"] = drop_constant
     complete = study.complete()
-    names = [preference, weights if isinstance(weights, str) else "given"]
+    names = [x if isinstance(x, str) else "given" for x in (preference, weights)]
     tried = []
 
     def examine(by: Study, flows: WeighedFlows, varies: str, how: list[str], asked: bool) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,15 +15,7 @@ from numpy.typing import ArrayLike
 
 from mlflow_mleval.measures.inputs import slices
 from mlflow_mleval.sentences import did_you_mean, some
-from mlflow_mleval.validation import (
-    Array,
-    Bools,
-    Places,
-    in_pandas,
-    known_keywords,
-    of_kind,
-    one_of,
-)
+from mlflow_mleval.validation import Array, Bools, Places, in_pandas, known_keywords, one_of
 
 # --------------------------------------------------------------------------------------------------
 # Flows of one measure: how far each method is preferred to the others, and they to it; of many
@@ -282,8 +274,16 @@ NO_FLOW = (
     "differences."
 )
 
-Weights = str | Mapping[Any, float]
+Preference = str | Mapping[Any, str]
+Weights = str | Mapping[Any, float] | Sequence[float]
 Threshold = float | Mapping[Any, float] | None
+
+
+class Function(NamedTuple):
+    """The preference function of a measure, and its thresholds as far as they were given."""
+
+    name: str
+    given: Mapping[str, float | None]
 
 
 @dataclass(frozen=True)
@@ -348,7 +348,7 @@ class PrometheeResult:
 def promethee(
     table: pd.DataFrame | ArrayLike,
     minimize: Iterable[Any] = (),
-    preference: str = "v_shape",
+    preference: Preference = "v_shape",
     weights: Weights = "entropy",
     p: Threshold = None,
     q: Threshold = None,
@@ -370,11 +370,11 @@ def promethee(
         1, ...
     minimize : iterable of column names
         The measures of which the smaller value is better.
-    preference : str
+    preference : str or mapping of measure to str
         For d > 0 (P is 0 elsewhere): "usual" 1; "u_shape" [d > q]; "v_shape" d/p up to 1; "level" ½
         where d > q, 1 where d > p; "linear" (d-q)/(p-q) held between 0 and 1; "gaussian" 1 -
         exp(-d²/2s²).
-    weights : {"entropy", "equal"} or mapping of measure to float
+    weights : {"entropy", "equal"}, mapping of measure to float, or sequence
         "entropy": by the information that values carry (Eftimov & Kocev 2019, eqs. 6-12). Each
         measure is scaled to [0, 1] towards better, divided by its sum over the methods, and its
         entropy e_j is the mean of W(x) / (e^½ - 1) with W(x) = x e^(1-x) + (1-x) e^x - 1; the
@@ -419,15 +419,13 @@ def promethee(
 @dataclass(frozen=True)
 class FlowsByMeasure:
     """Flows by each measure on many datasets at once: what no weights change. Arrays are datasets x
-    measures x methods; `limits` are (q, p, s) x datasets x measures, `given` those of the user by
-    measure."""
+    measures x methods; `limits` are (q, p, s) x datasets x measures."""
 
     methods: pd.Index
     measures: pd.Index
     values: Array
     turned: Bools
-    function: str
-    given: tuple[Mapping[str, float], ...]
+    functions: tuple[Function, ...]
     limits: Array
     up: Array
     down: Array
@@ -481,25 +479,27 @@ class FlowsByMeasure:
         limits = self.limits[:, datasets]
         up, down = np.zeros((2, *values.shape))
         told_apart = ~self.constant[datasets] & (np.ptp(values, axis=2) > 0)
-        _fill(up, down, values, self.turned, self.function, limits, told_apart)
+        _fill(up, down, values, self.turned, self.functions, limits, told_apart)
         return replace(self, values=values, limits=limits, up=up, down=down)
 
     def without(self, method: int) -> FlowsByMeasure:
         """The same without a method: its part taken out; made again where thresholds change."""
         left = np.delete(self.values, method, axis=2)
         m = len(self.methods)
-        limits = _limits(self.function, self.given, np.ptp(left, axis=2))
+        limits = _limits(self.functions, np.ptp(left, axis=2))
         d = self.values - self.values[..., [method]]
         d[:, self.turned] *= -1
         flows = np.stack([self.up, self.down])
         changed = ~((limits == self.limits) | np.isnan(limits)).all(axis=0) | (
             self.constant != (np.ptp(left, axis=2) == 0)
         )
-        q, p, s = np.where(self.constant, 1.0, self.limits)[..., None]
-        for flow, sign in zip(flows, (1, -1), strict=True):
-            flow -= preferred(sign * d, self.function, q, p, s) / (m - 1)
+        for function in {f.name for f in self.functions}:
+            own = np.array([f.name == function for f in self.functions])
+            q, p, s = np.where(self.constant[:, own], 1.0, self.limits[:, :, own])[..., None]
+            for flow, sign in zip(flows, (1, -1), strict=True):
+                flow[:, own] -= preferred(sign * d[:, own], function, q, p, s) / (m - 1)
         up, down = np.delete(flows, method, axis=3) * ((m - 1) / (m - 2))
-        _fill(up, down, left, self.turned, self.function, limits, changed)
+        _fill(up, down, left, self.turned, self.functions, limits, changed)
         methods = self.methods.delete(method)
         return replace(self, methods=methods, values=left, limits=limits, up=up, down=down)
 
@@ -559,7 +559,7 @@ class WeighedFlows:
             pd.DataFrame(flows, index=by.methods),
             pd.DataFrame((by.up[dataset] - by.down[dataset]).T, by.methods, by.measures),
             pd.Series(self.weights[dataset], by.measures, name="weight"),
-            pd.DataFrame({"preference": by.function, **limits}, by.measures),
+            pd.DataFrame({"preference": [f.name for f in by.functions], **limits}, by.measures),
             self.warnings(dataset),
         )
 
@@ -569,22 +569,22 @@ def flows_by_measure(
     methods: pd.Index,
     measures: pd.Index,
     minimize: Iterable[Any] = (),
-    preference: str = "v_shape",
+    preference: Preference = "v_shape",
     **thresholds: Threshold,
 ) -> FlowsByMeasure:
     """Flows on datasets x methods x measures; options as of `promethee`."""
     values = np.ascontiguousarray(matrices.swapaxes(1, 2))
-    smaller = list(minimize)
+    smaller = [minimize] if isinstance(minimize, str) else list(minimize)
     _known(smaller, measures, "minimize")
     turned = measures.isin(smaller)
-    given = _thresholds(preference, thresholds, measures)
+    functions = _functions(preference, thresholds, measures)
     ranges = np.ptp(values, axis=2)
-    limits = _limits(preference, given, ranges)
+    limits = _limits(functions, ranges)
     up, down = np.zeros((2, *values.shape))
     for part in blocks_of(values):
-        wanted = ranges[part] > 0
-        _fill(up[part], down[part], values[part], turned, preference, limits[:, part], wanted)
-    return FlowsByMeasure(methods, measures, values, turned, preference, given, limits, up, down)
+        given = values[part], turned, functions, limits[:, part], ranges[part] > 0
+        _fill(up[part], down[part], *given)
+    return FlowsByMeasure(methods, measures, values, turned, functions, limits, up, down)
 
 
 def blocks_of(values: Array) -> Iterable[slice]:
@@ -597,17 +597,18 @@ def _fill(
     down: Array,
     values: Array,
     turned: Bools,
-    function: str,
+    functions: Sequence[Function],
     limits: Array,
     wanted: Bools,
 ) -> None:
     """Put the flows of the wanted (dataset, measure) in place; those of constant measures are 0."""
     constant = np.ptp(values, axis=2) == 0
     up[wanted & constant] = down[wanted & constant] = 0
-    which = wanted & ~constant
-    signs = np.broadcast_to(np.where(turned, -1.0, 1.0), which.shape)
-    columns = signs[which][:, None] * values[which]
-    up[which], down[which] = stacked_flows(columns, function, *limits[:, which])
+    for function in dict.fromkeys(f.name for f in functions):
+        which = wanted & ~constant & np.array([f.name == function for f in functions])
+        signs = np.broadcast_to(np.where(turned, -1.0, 1.0), which.shape)
+        columns = signs[which][:, None] * values[which]
+        up[which], down[which] = stacked_flows(columns, function, *limits[:, which])
 
 
 def checked(table: pd.DataFrame | ArrayLike) -> pd.DataFrame:
@@ -653,7 +654,7 @@ def lost(matrix: Array) -> Bools:
     return (ranges == np.inf) | ((ranges > 0) & (ranges < np.finfo(float).tiny))
 
 
-def _known(given: Collection[Any], measures: pd.Index, argument: str, every: bool = False) -> None:
+def _known(given: Collection[Any], measures: pd.Index, argument: str, every: str = "") -> None:
     """ValueError for names that are none of the measures', or where a measure is given none."""
     if unknown := [name for name in given if name not in measures]:
         guess = did_you_mean(unknown, measures)
@@ -661,7 +662,7 @@ def _known(given: Collection[Any], measures: pd.Index, argument: str, every: boo
         raise ValueError(f"{text} {_in_ticks(measures)}.{guess}")
     if every and (lacking := [name for name in measures if name not in given]):
         raise ValueError(
-            f"`{argument}` must give every measure one, got none for {_in_ticks(lacking)}."
+            f"`{argument}` must give every measure {every}, got none for {_in_ticks(lacking)}."
         )
 
 
@@ -674,9 +675,16 @@ def _given(weights: Weights, measures: pd.Index) -> Array:
     if isinstance(weights, str):
         one_of(weights, "weights", WEIGHTS)
         return np.full(len(measures), 1 / len(measures))
-    of_kind(weights, "weights", Mapping, "one number a measure, by its name")
-    _known(weights, measures, "weights", every=True)
-    share = np.array([float(weights[name]) for name in measures])
+    if isinstance(weights, Mapping | pd.Series):
+        weights = dict(weights)
+        _known(weights, measures, "weights", every="one")
+        weights = [weights[name] for name in measures]
+    share = np.asarray(weights, dtype=float)
+    if share.shape != (len(measures),):
+        raise ValueError(
+            f"`weights` must hold one number a measure, {len(measures)} in all, got shape "
+            f"{share.shape}."
+        )
     if (wrong := ~(np.isfinite(share) & (share > 0))).any():
         each = zip(share[wrong], measures[wrong], strict=True)
         got = ", ".join(f"{weight:g} for {str(name)!r}" for weight, name in each)
@@ -687,42 +695,52 @@ def _given(weights: Weights, measures: pd.Index) -> Array:
     return share / share.sum()
 
 
-def _thresholds(
-    function: str, given: Mapping[str, Threshold], measures: pd.Index
-) -> tuple[Mapping[str, float], ...]:
-    """By measure the thresholds that were given, all checked."""
-    own = PREFERENCES[one_of(function, "preference", PREFERENCES)]
+def _functions(
+    preference: Preference, given: Mapping[str, Threshold], measures: pd.Index
+) -> tuple[Function, ...]:
+    """The preference functions with the thresholds that were given, all checked."""
+    for_all = isinstance(preference, str)
+    by_measure: Any = dict.fromkeys(measures, preference) if for_all else preference
+    _known(by_measure, measures, "preference", every="a function")
+    functions = {name: one_of(by_measure[name], "preference", PREFERENCES) for name in measures}
     for key, value in given.items():
-        if value is not None and key not in own:
+        everywhere = measures if for_all and value is not None else ()
+        concerned = value if isinstance(value, Mapping) else everywhere
+        _known(concerned, measures, key)
+        if idle := [name for name in concerned if key not in PREFERENCES[functions[name]]]:
             raise ValueError(
-                f"`{key}` is not a threshold of {function!r}, the preference function."
+                f"`{key}` is not a threshold of {functions[idle[0]]!r}, the preference function "
+                f"of {_in_ticks(idle)}."
             )
-        _known(value if isinstance(value, Mapping) else (), measures, key)
-    by_measure = []
+    chosen = []
     for name in measures:
-        numbers = {key: _threshold_of(given.get(key), key, name) for key in own}
-        fixed = {key: number for key, number in numbers.items() if number is not None}
-        if "q" in fixed and "p" in fixed and fixed["q"] > fixed["p"]:
+        fixed = {
+            key: _threshold_of(given.get(key), key, name) for key in PREFERENCES[functions[name]]
+        }
+        q = fixed.get("q")
+        p = fixed.get("p")
+        if q is not None and p is not None and q > p:
             raise ValueError(
-                f"`p` must not be smaller than `q`, got p={fixed['p']}, q={fixed['q']} for "
-                f"{str(name)!r}."
+                f"`p` must not be smaller than `q`, got p={p}, q={q} for {str(name)!r}."
             )
-        by_measure.append(fixed)
-    return tuple(by_measure)
+        chosen.append(Function(functions[name], fixed))
+    return tuple(chosen)
 
 
-def _limits(function: str, given: Sequence[Mapping[str, float]], ranges: Array) -> Array:
+def _limits(functions: Sequence[Function], ranges: Array) -> Array:
     """(q, p, s) x datasets x measures."""
     limits = np.full((len(THRESHOLDS), *ranges.shape), np.nan)
-    for j, fixed in enumerate(given):
-        for key, part in PREFERENCES[function].items():
-            limits[THRESHOLDS.index(key), :, j] = fixed.get(key, ranges[:, j] / part)
-        if len(PREFERENCES[function]) == 2:
+    for j, (name, given) in enumerate(functions):
+        for key, part in PREFERENCES[name].items():
+            limits[THRESHOLDS.index(key), :, j] = (
+                ranges[:, j] / part if given[key] is None else given[key]
+            )
+        if len(given) == 2:
             q, p, _ = limits[:, :, j]
-            if "p" in fixed:
-                np.minimum(q, p, out=q)
-            else:
+            if given["p"] is None:
                 np.maximum(p, q, out=p)
+            else:
+                np.minimum(q, p, out=q)
     return limits
 
 

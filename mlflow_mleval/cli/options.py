@@ -33,20 +33,42 @@ class PerMeasure(click.ParamType):
     (f1=0.1,coverage=2).
     """
 
+    kind = "NUMBER"
+
     def __init__(self, *words: str) -> None:
         self.words, self.name = words, f"{'|'.join(words) or 'NUMBER'}|NAME=NUMBER,…"
+
+    def one(self, text: str) -> Any:
+        return float(text)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str) or value in self.words:
             return value
         try:
             if "=" not in value and not self.words:
-                return float(value)
+                return self.one(value)
             parts = (part.partition("=") for part in value.split(","))
-            return {name.strip(): float(text) for name, _, text in parts}
+            return {name.strip(): self.one(text) for name, _, text in parts}
         except ValueError:
             wanted = ", ".join(self.words) or "a number"
-            self.fail(f"{value!r} is neither {wanted} nor NAME=NUMBER,NAME=NUMBER.", param, ctx)
+            self.fail(
+                f"{value!r} is neither {wanted} nor NAME={self.kind},NAME={self.kind}.", param, ctx
+            )
+
+
+class Preference(PerMeasure):
+    """One preference function for all measures, or one per measure (v_shape for the others)."""
+
+    kind = "FUNCTION"
+
+    def __init__(self) -> None:
+        super().__init__(*PREFERENCES)
+        self.name = "FUNCTION|NAME=FUNCTION,…"
+
+    def one(self, text: str) -> Any:
+        if text not in PREFERENCES:
+            raise ValueError
+        return text
 
 
 #: Options under the headings that have several.
@@ -243,8 +265,7 @@ fusion = (
     *joined(
         _fusing(
             "--preference",
-            type=click.Choice(PREFERENCES),
-            metavar="FUNCTION",
+            type=Preference(),
             default="v_shape",
             help=f"Preference function: {', '.join(PREFERENCES)}.",
         ),

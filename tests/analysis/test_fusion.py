@@ -90,27 +90,29 @@ def test_thresholds_are_those_of_each_dataset_unless_given(small):
 
 
 def test_refit_restricts_what_was_given_per_measure(small):
-    weights = {"f1": 1, "coverage": 3}
-    fusion = fuse(small, "linear", weights, q={"coverage": 1}, p=6, drop_constant=True)
+    preference = {"f1": "linear", "coverage": "level"}
+    fusion = fuse(small, preference, [1, 3], q={"coverage": 1}, p=6, drop_constant=True)
     assert fusion.options == {
-        "preference": "linear",
-        "weights": weights,
+        "preference": preference,
+        "weights": {"f1": 1, "coverage": 3},
         "drop_constant": True,
         "p": 6,
         "q": {"coverage": 1},
         "s": None,
     }
     less = fusion.refit(fusion.study.select(["f1"]))
-    assert less.options["q"] is None
+    assert less.options["preference"] == {"f1": "linear"} and less.options["q"] is None
     assert less.weights.f1.tolist() == [1, 1]
     assert fusion.refit(fusion.study).ranking.equals(fusion.ranking)
+    by_name = fuse(small, weights=pd.Series({"coverage": 3, "f1": 1}))
+    assert by_name.weights.coverage.tolist() == [0.75, 0.75]
 
 
 def test_gaps_without_a_policy_and_wrong_weights_are_errors(small):
     with pytest.raises(MissingResultsError, match="1 of 6 cells has no result"):
         fuse(Study(small.values, small.directions))
-    with pytest.raises(TypeError, match="`weights` must be one number a measure, by its name"):
-        fuse(small, weights=[1, 2])
+    with pytest.raises(ValueError, match="one number a measure, 2 in all"):
+        fuse(small, weights=[1, 2, 3])
 
 
 def test_doubts_say_where(small):
@@ -210,7 +212,7 @@ def test_weight_intervals_by_hand():
     frame = pd.DataFrame(
         {"dataset": "d", "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]}
     )
-    table = sure(fuse(Study.from_frame(frame), weights={"f1": 3, "one_error": 1})).intervals
+    table = sure(fuse(Study.from_frame(frame), weights=[3, 1])).intervals
     assert table.loc["f1", ["weight_low", "weight_high"]].tolist() == pytest.approx([0.5, 1])
     assert table.loc["one_error", ["weight_low", "weight_high"]].tolist() == pytest.approx([0, 0.5])
     assert table.rival_low.tolist() == ["a", None] and table.rival_high.tolist() == [None, "a"]
@@ -319,9 +321,11 @@ def test_sensitivity_lists_policies_that_leave_nothing():
 
 def test_sensitivity_keeps_what_was_given():
     study = random_study(4)
-    found = stability.sensitivity(study, "usual", {"f1": 1, "accuracy": 1, "one_error": 4})
+    found = stability.sensitivity(
+        study, dict.fromkeys(NAMES[:3], "usual"), {"f1": 1, "accuracy": 1, "one_error": 4}
+    )
     chosen = found.table[found.table.chosen]
-    assert set(chosen.preference) == {"usual"} and set(chosen.weights) == {"given"}
+    assert set(chosen.preference) == set(chosen.weights) == {"given"}
     assert len(found.table[found.table.varies == "function"]) == 13 * 5
     assert not len(found.table[found.table.varies == "policy"])
 

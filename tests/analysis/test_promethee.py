@@ -20,29 +20,40 @@ from mlflow_mleval.analysis.promethee import (
     unicriterion_flows,
 )
 
-#: The power stations of Brans & Vincke 1985: one preference function of each kind.
-STATIONS = {
-    "staff": ([80, 65, 83, 40, 52, 94], "u_shape", {"q": 10}),
-    "power": ([90, 58, 60, 80, 72, 96], "v_shape", {"p": 30}),
-    "cost": ([6, 2, 4, 10, 6, 7], "linear", {"q": 0.5, "p": 5}),
-    "upkeep": ([5.4, 9.7, 7.2, 7.5, 2.0, 3.6], "level", {"q": 1, "p": 6}),
-    "villages": ([8, 1, 4, 7, 3, 5], "usual", {}),
-    "safety": ([5, 1, 7, 10, 8, 6], "gaussian", {"s": 5}),
-}
+
+@pytest.fixture
+def stations():
+    """The power stations of Brans & Vincke 1985: one preference function of each kind."""
+    columns = {
+        "staff": ("u_shape", [80, 65, 83, 40, 52, 94]),
+        "power": ("v_shape", [90, 58, 60, 80, 72, 96]),
+        "cost": ("linear", [6, 2, 4, 10, 6, 7]),
+        "upkeep": ("level", [5.4, 9.7, 7.2, 7.5, 2.0, 3.6]),
+        "villages": ("usual", [8, 1, 4, 7, 3, 5]),
+        "safety": ("gaussian", [5, 1, 7, 10, 8, 6]),
+    }
+    return {
+        "table": pd.DataFrame({name: x for name, (_, x) in columns.items()}, range(1, 7)),
+        "minimize": ["staff", "cost", "upkeep", "villages"],
+        "preference": {name: function for name, (function, _) in columns.items()},
+        "weights": "equal",
+        "q": {"staff": 10, "cost": 0.5, "upkeep": 1},
+        "p": {"power": 30, "cost": 5, "upkeep": 6},
+        "s": {"safety": 5},
+    }
 
 
-def test_power_stations():
-    parts = []
-    for name, (values, function, thresholds) in STATIONS.items():
-        smaller = [] if name in ("power", "safety") else [name]
-        table = pd.DataFrame({name: values}, range(1, 7))
-        parts.append(promethee(table, smaller, function, **thresholds).flows)
-    plus, phi = (sum(part[key] for part in parts) / 6 for key in ("phi_plus", "phi"))
+def test_power_stations(stations):
+    result = promethee(**stations)
     # what each station makes of station 1 to 6, summed by hand: π(1,2) = (0 + 1 + 0 + ½ + 0 + 1 -
     # e^-0.32) / 6 = .2956 ...
     index_of_1 = [0.2956, 0.2500, 0.2684, 0.1000, 0.1853]
-    assert plus[1] == pytest.approx(sum(index_of_1) / 5, abs=1e-4)
-    assert phi.sort_values(ascending=False).index.tolist() == [5, 2, 4, 6, 3, 1]
+    assert result.flows.phi_plus[1] == pytest.approx(sum(index_of_1) / 5, abs=1e-4)
+    assert result.flows.sort_values("rank").index.tolist() == [5, 2, 4, 6, 3, 1]
+    order = result.partial_order()
+    assert order.loc[5].drop(5).tolist() == ["P"] * 5
+    assert order.loc[4, 6] == "P" and order.loc[6, 4] == "-"
+    assert order.loc[1, 2] == order.loc[2, 1] == "R"
 
 
 #: The thresholds q, p and s in shares of the range of a measure, where a function has them.
@@ -173,13 +184,15 @@ def test_thresholds_given_fill_the_others():
     assert narrow.q.tolist() == [0.05, 0.05] and narrow.p.tolist() == [0.05, 0.05]
     wide = promethee(table, preference="linear", q=20).thresholds
     assert wide.p.tolist() == [20, 20]
+    mixed = promethee(table, preference={"a": "usual", "b": "gaussian"}, s=2).thresholds
+    assert mixed.s.isna().tolist() == [True, False]
 
 
 def test_weights_given():
     table = pd.DataFrame({"a": [0.0, 1.0], "b": [1.0, 0.0]})
-    given = promethee(table, weights={"b": 1, "a": 3})
-    assert given.weights.tolist() == [0.75, 0.25] and given.flows.phi.tolist() == [-0.5, 0.5]
-    assert "'a' has more than half of the weight" in given.warnings[0]
+    assert promethee(table, weights=[3, 1]).weights.tolist() == [0.75, 0.25]
+    assert promethee(table, weights={"b": 1, "a": 3}).flows.phi.tolist() == [-0.5, 0.5]
+    assert "'a' has more than half of the weight" in promethee(table, weights=[3, 1]).warnings[0]
     assert promethee(table, weights="equal").warnings == ()
 
 
@@ -204,12 +217,16 @@ OK = pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [1.0, 0.0, 2.0]}, index=["x", "y",
         (pd.concat([OK, OK], axis=1), {}, "name each measure once"),
         (OK, {"minimize": ["f1"]}, "`minimize` must name measures of the table, got 'f1'"),
         (OK, {"preference": "steep"}, "`preference` must be one of"),
+        (OK, {"preference": {"a": "usual"}}, "every measure a function, got none for 'b'"),
+        (OK, {"preference": {"a": "usual", "b": "usual", "c": "usual"}}, "got 'c'"),
         (OK, {"weights": "random"}, "`weights` must be one of"),
-        (OK, {"weights": {"a": 1, "b": 0}}, "must be positive"),
+        (OK, {"weights": [1, 2, 3]}, "one number a measure, 2 in all"),
+        (OK, {"weights": [1, 0]}, "must be positive"),
         (OK, {"weights": {"a": 1}}, "got none for 'b'"),
         (OK, {"weights": {"a": 1, "b": 1, "c": 1}}, "got 'c'"),
         (OK, {"q": 1}, "`q` is not a threshold of 'v_shape'"),
         (OK, {"p": {"c": 1}}, "`p` must name measures of the table, got 'c'"),
+        (OK, {"preference": {"a": "usual", "b": "v_shape"}, "p": {"a": 1}}, "old of 'usual'"),
         (OK, {"p": 0}, "`p` must be a positive number, got 0 for 'a'"),
         (OK, {"p": np.inf}, "`p` must be a positive number"),
         (OK, {"preference": "linear", "q": -1}, "`q` must be zero or a positive number"),
@@ -222,12 +239,10 @@ def test_errors_name_the_offender(table, options, message):
         promethee(table, **options)
 
 
-@pytest.mark.parametrize("function", PREFERENCES)
-def test_a_method_less_is_as_without_it(function):
+def test_a_method_less_is_as_without_it(stations):
     """Also where a measure differs no more without the method, and where one never did."""
-    options = {"preference": function, "minimize": ["staff", "cost", "upkeep", "villages"]}
-    first = pd.DataFrame({name: values for name, (values, *_) in STATIONS.items()}, range(1, 7))
-    first = first.astype(float)
+    options = {key: stations[key] for key in ("preference", "minimize", "s")}
+    first = stations["table"].astype(float)
     second = first.assign(
         staff=80.0, cost=[1, 0, 0, 0, 0, 0], safety=[1, 0, 0, 0, 0, 0], upkeep=[1, 0, 1, 0, 1, 0]
     )

@@ -103,7 +103,7 @@ def test_a_default_is_never_the_users_mistake(store):
 
 
 def test_measures_that_weights_do_not_name_weigh_1(store):
-    some = "-m f1 -m recall -m coverage --weights f1=2"
+    some = "-m f1 -m recall -m coverage --weights f1=2 --preference f1=gaussian"
     found = as_json("rank", *WORST, some)
     assert found["options"]["weights"] == {"f1": 2, "recall": 1, "coverage": 1}
     expected = {"f1": 0.5, "recall": 0.25, "coverage": 0.25}

@@ -39,7 +39,7 @@ def test_the_published_study_in_words():
     assert texts(published()) == texts(published(stability=True))[:3]
 
 
-GIVEN = "usual", {"f1": 2, "hamming_loss": 1}
+GIVEN = {"f1": "usual", "hamming_loss": "level"}, {"f1": 2, "hamming_loss": 1}
 #: A comparison, and what some sentence of its verdict says.
 DESIGNS = [
     (lambda: published(test="nemenyi"), "1 of 66 pairs is separated: RF-PCT from PCT."),
@@ -58,7 +58,7 @@ DESIGNS = [
         lambda: compare(fuse(study_of(3, 4), "gaussian", "equal")),
         "Gaussian preference, equal weights",
     ),
-    (lambda: compare(fuse(study_of(3, 4), *GIVEN)), "preference, given weights"),
+    (lambda: compare(fuse(study_of(3, 4), *GIVEN)), "functions by measure, given weights"),
 ]
 
 

@@ -80,7 +80,7 @@ def test_a_selection_is_the_same_in_the_address_in_python_and_as_a_command():
         ("filter", "a\nb", "cannot be shown"),
         ("seed", "x", "not a valid integer"),
         ("filter", "x" * 5001, "at most"),
-        ("preference", "none", "not one of"),
+        ("preference", "f1=none", "neither usual"),
     ],
 )
 def test_a_wrong_value_names_its_field(name, value, text):

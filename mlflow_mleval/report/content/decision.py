@@ -416,7 +416,7 @@ def _doubt(c: Comparison, advice: Decision) -> str:
         what = f"{name(choice)} counted for {to} instead of {now}"
     elif kind == "function":
         weights = turns.get("weights")
-        scored = SCORED[choice]
+        scored = SCORED.get(choice, "the preference functions were others")
         what = f"{scored} and {WEIGHED[weights]}" if weights else scored
     elif kind == "policy":
         what = FILLED.get(choice, FILLED["worst"])
@@ -594,7 +594,9 @@ def choices(options: Mapping[str, Any], n_measures: int) -> str:
     'V-shape preference, entropy weights'
     """
     function, weights = options["preference"], options["weights"]
-    text = f"{PREFERENCES[function]} preference"
+    text = "preference functions by measure"
+    if isinstance(function, str):
+        text = f"{PREFERENCES[function]} preference"
     if n_measures == 1:
         return text
     return f"{text}, {weights if isinstance(weights, str) else 'given'} weights"

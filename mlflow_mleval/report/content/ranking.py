@@ -120,8 +120,8 @@ def data(c: Comparison) -> Data:
         all else.
         """
         net = pd.DataFrame((by.up[i] - by.down[i]).T[kept], names, by.measures)
-        limits = by.limits[:, i].T.tolist()
-        known = [{"preference": by.function, **dict(zip("qps", at, strict=True))} for at in limits]
+        limits = zip(by.functions, by.limits[:, i].T.tolist(), strict=True)
+        known = [{"preference": f.name, **dict(zip("qps", at, strict=True))} for f, at in limits]
         a, b = left_open(flows.plus[i, kept], flows.minus[i, kept])
         return {
             "unicriterion": net.to_dict("index"),
