@@ -20,12 +20,11 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.pairs import (
-    CORRECTIONS,
     PairDifferences,
-    adjust,
     behind,
     better_first,
     checked_ratio,
+    holm,
     moments,
     taken_for_certain,
     variance_factor,
@@ -35,7 +34,7 @@ from mlflow_mleval.analysis.resampling import Signs
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.measures.registry import ratio as quotient
 from mlflow_mleval.sentences import count
-from mlflow_mleval.validation import Array, at_least_one, one_of, probability
+from mlflow_mleval.validation import Array, at_least_one, probability
 
 #: More datasets or folds than this are as good as infinitely many.
 UNBOUNDED = 2**20
@@ -48,7 +47,6 @@ class EquivalenceResult:
     table: pd.DataFrame
     rope: float = field(metadata={"key": "margin"})
     ratio: float | None
-    correction: str
     alpha: float
     methods: list[Hashable]
     warnings: tuple[str, ...] = ()
@@ -69,7 +67,6 @@ def equivalence(
     *,
     ratio: float | None = None,
     direction: Direction = "max",
-    correction: str = "holm",
     alpha: float = 0.05,
 ) -> EquivalenceResult:
     r"""Whether the mean difference of each pair is shown to lie within the rope: two one-sided t
@@ -88,16 +85,14 @@ def equivalence(
         the mean is then :math:`(1/R + ratio)\, s^2` (Nadeau & Bengio 2003).
     direction : {"max", "min"}
         "min": smaller is better instead.
-    correction : {"holm", "bonferroni", "none"}
-        For the number of pairs.
     alpha : float
-        Family-wise level at which a pair that differs by the rope is called equivalent.
+        Family-wise level (Holm's correction) at which a pair that differs by the rope is called
+        equivalent.
 
     Raises
     ------
     ValueError
-        Fewer than two rows that both methods of a pair have, a rope that is not positive, an
-        unknown correction.
+        Fewer than two rows that both methods of a pair have, or a rope that is not positive.
 
     Examples
     --------
@@ -105,7 +100,6 @@ def equivalence(
     >>> equivalence(table, rope=0.02, ratio=1 / 4).table["pvalue"].round(4).tolist()
     [0.0163]
     """
-    one_of(correction, "correction", CORRECTIONS)
     probability(alpha, "alpha")
     ratio = checked_ratio(ratio)
     if not 0 < float(rope) < np.inf:
@@ -128,7 +122,7 @@ def equivalence(
     above = beyond(mean + rope)
     below = beyond(rope - mean)
     pvalue = np.maximum(above, below)
-    corrected = adjust(pvalue, correction)
+    corrected = holm(pvalue)
     half = special.stdtrit(n - 1, 1 - alpha) * error
     rows = pd.DataFrame(
         {
@@ -145,7 +139,7 @@ def equivalence(
         }
     )
     methods, warnings = pairs.frame.columns.tolist(), tuple(taken_for_certain(error))
-    return EquivalenceResult(rows, float(rope), ratio, correction, alpha, methods, warnings)
+    return EquivalenceResult(rows, float(rope), ratio, alpha, methods, warnings)
 
 
 def paired_power(effect: ArrayLike, n: ArrayLike, *, alpha: float = 0.05) -> Array:
@@ -515,9 +509,7 @@ def beyond_pvalues(tested: Tested, order: list[str], rope: float = 0.01) -> Beyo
 
     parts: dict[str, Callable[[], Any]] = {
         "bayes": lambda: _bayes_of(tested, shown, rope),
-        "equivalence": lambda: equivalence(
-            tested.table[shown], rope, alpha=tested.alpha, correction=tested.correction
-        ),
+        "equivalence": lambda: equivalence(tested.table[shown], rope, alpha=tested.alpha),
         "curve": curve,
     }
     absent: dict[str, str] = {}

@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 from scipy import linalg, special
 
 from mlflow_mleval.analysis.pairs import (
-    adjust,
     checked_ratio,
     decided,
     holm,
@@ -950,7 +949,7 @@ def manova(
         "df_numerator": df_between,
         "df_denominator": df_within,
         "pvalue": each,
-        "pvalue_corrected": adjust(each),
+        "pvalue_corrected": holm(each),
     }
     weights = _unit_columns(vectors)
     learned = [f"M{k + 1}" for k in range(len(eigenvalues))]

@@ -40,12 +40,6 @@ if TYPE_CHECKING:
 # Pairs of methods on the same datasets or folds: their differences, means with intervals,
 # corrections for their number.
 
-#: Corrections of p-values for their number, and what they are called.
-CORRECTIONS = {
-    "holm": "Holm's correction",
-    "bonferroni": "Bonferroni's correction",
-    "none": "no correction",
-}
 #: Differences that agree within this share of the dataset's largest value are equal (ties), or
 #: zero: float noise.
 NOISE = 1e-12
@@ -183,17 +177,9 @@ def mean_intervals(
     return pd.DataFrame({"mean": mean, "low": mean - half, "high": mean + half})
 
 
-def adjust(pvalues: ArrayLike, method: str = "holm") -> AnyArray:
-    """P-values corrected for their number."""
-    one_of(method, "method", CORRECTIONS)
-    p = np.asarray(pvalues, dtype=float)
-    if method == "holm":
-        return holm(p)
-    return np.minimum(1.0, p * p.size) if method == "bonferroni" else p
-
-
-def holm(pvalues: AnyArray) -> AnyArray:
+def holm(pvalues: ArrayLike) -> AnyArray:
     """Holm's correction along the last axis; NaN where there is no test, which does not count."""
+    pvalues = np.asarray(pvalues, dtype=float)
     order = np.argsort(pvalues, axis=-1, kind="stable")
     left = (~np.isnan(pvalues)).sum(axis=-1, keepdims=True) - np.arange(pvalues.shape[-1])
     ranked = np.take_along_axis(pvalues, order, axis=-1) * np.maximum(left, 1)
@@ -215,11 +201,11 @@ def stepped(pvalues: AnyArray, worst: AnyArray, extra: int = 0) -> AnyArray:
     return np.where(np.isnan(pvalues), np.nan, np.minimum(stepwise, 1.0))
 
 
-def decided(pvalues: AnyArray, alpha: float, correction: str = "holm") -> dict[str, AnyArray]:
+def decided(pvalues: AnyArray, alpha: float) -> dict[str, AnyArray]:
     """Columns of a table of tests: pvalue, pvalue_corrected (NaN does not count), significant at
     alpha.
     """
-    corrected = adjust(pvalues, correction)
+    corrected = holm(pvalues)
     return {"pvalue": pvalues, "pvalue_corrected": corrected, "significant": corrected <= alpha}
 
 

@@ -27,10 +27,10 @@ from mlflow_mleval.analysis.pairs import (
     PAIR,
     Draws,
     PairTests,
-    adjust,
     cluster_doubts,
     cluster_numbers,
     drawn,
+    holm,
     jointly,
     limits_together,
     on_each,
@@ -329,7 +329,7 @@ def instance_tests(
     bounded = {k: one for k, one in enumerate(found.pop("bounded")) if one is not None}
     for test in ("sign", "wilcoxon"):
         place = found.columns.get_loc(f"{test}_pvalue") + 1
-        found.insert(place, f"{test}_corrected", adjust(found[f"{test}_pvalue"]))
+        found.insert(place, f"{test}_corrected", holm(found[f"{test}_pvalue"]))
     few = found["wins"] + found["losses"] <= FEW
     drawn_sums = np.concatenate(swapped).reshape(len(names), len(methods), -1)
     changes = drawn_sums.shape[2]

@@ -243,7 +243,10 @@ class Signs(Wilcoxon):
     control, always = False, False
 
     def run(self, tested):
-        return super().run(replace(tested, correction="none"))
+        tests = super().run(tested)
+        plain = tests.table["pvalue"]
+        table = tests.table.assign(pvalue_corrected=plain, significant=plain <= tested.alpha)
+        return replace(tests, table=table)
 
     def wording(self, result):
         return "plain ranks, uncorrected"
@@ -279,6 +282,9 @@ def test_a_new_test_is_asked_for_by_name_and_shown_everywhere(listed):
 
 def test_benjamini_hochberg_holds_the_false_discovery_rate_of_signed_ranks():
     found = compare(study_of(5, 9, gap=0.004), test="benjamini-hochberg")
+    many = compare(study_of(8, 8, gap=0.05), test="benjamini-hochberg")
+    assert many.pairwise.warnings and not many.pairwise.significant_pairs  # by Holm's correction
+    assert many.decides_over == "datasets" and many.separated
     assert found.decides == "benjamini-hochberg"
     data = found.report().to_dict()["benjamini_hochberg"]
     assert data["test"] == "benjamini-hochberg"

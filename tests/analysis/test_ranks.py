@@ -235,7 +235,7 @@ def enumerated(difference):
 
 @given(coarse)
 def test_pvalues_are_those_of_all_signs_with_ties_and_zeros(values):
-    result = wilcoxon_pairs(values, correction="none")
+    result = wilcoxon_pairs(values)
     for row, (a, b) in zip(result.table.itertuples(), combinations(range(3), 2), strict=True):
         assert (row.method_a, row.method_b, row.exact) == (a, b, True)
         assert row.pvalue == pytest.approx(enumerated(values[:, a] - values[:, b]), abs=1e-14)
@@ -249,11 +249,10 @@ def test_many_datasets_are_normal_and_say_so():
     # scipy's variance of Pratt's statistic is the same sum of squared ranks
     assert row.pvalue == pytest.approx(expected.pvalue, rel=1e-9)
     assert not row.exact
-    assert "normal approximations" in result.warnings[-1]
     exact = wilcoxon_pairs(values[:-1])
-    assert exact.table.exact.all() and not exact.warnings
+    assert exact.table.exact.all()
     same = wilcoxon_pairs(np.ones((EXACT_RANKS + 1, 2))).table.iloc[0]
-    assert (same.pvalue, same.n_zero) == (1.0, EXACT_RANKS + 1)
+    assert (same.pvalue, same.ties) == (1.0, EXACT_RANKS + 1)
 
 
 def test_the_depression_scores_of_hollander_and_wolfe():
@@ -262,18 +261,6 @@ def test_the_depression_scores_of_hollander_and_wolfe():
     two = wilcoxon_pairs(np.c_[first, second]).table.iloc[0]
     assert (two.statistic, round(two.pvalue / 2, 5)) == (45 - 40, 0.01953)
     assert (round(two.effect_size, 4), two.wins, two.losses) == (round((40 - 5) / 45, 4), 7, 2)
-
-
-@given(
-    arrays(float, st.tuples(st.integers(2, 12), st.just(2)), elements=st.floats(-5, 5)),
-    st.sampled_from([0.05, 0.1, 0.3]),
-)
-def test_the_interval_of_the_mean_difference(values, alpha):
-    row = wilcoxon_pairs(values, alpha=alpha).table.iloc[0]
-    difference = values[:, 0] - values[:, 1]
-    if difference.std() > 1e-9:
-        interval = stats.ttest_1samp(difference, 0).confidence_interval(1 - alpha)
-        assert (row.mean_low, row.mean_high) == pytest.approx(tuple(interval), abs=1e-6)
 
 
 def test_float_noise_makes_neither_ranks_nor_signs():
@@ -290,13 +277,12 @@ def test_float_noise_makes_neither_ranks_nor_signs():
 
 
 @given(coarse, st.permutations(range(9)), st.floats(0.01, 100))
-def test_order_scale_and_direction(values, order, scale):
+def test_order_and_scale(values, order, scale):
     base = wilcoxon_pairs(values).table
     columns = ["wins", "ties", "losses", "effect_size", "statistic", "pvalue", "pvalue_corrected"]
     for same in (
         wilcoxon_pairs(values[[i for i in order if i < len(values)]]),
         wilcoxon_pairs(values * scale),
-        wilcoxon_pairs(-values, direction="min"),
     ):
         pd.testing.assert_frame_equal(same.table[columns], base[columns])
     mirrored = wilcoxon_pairs(-values).table
@@ -329,8 +315,6 @@ def test_tables_that_signed_ranks_cannot_use_are_refused():
         wilcoxon_pairs([[1, np.nan], [2, 3]])
     with pytest.raises(ValueError, match="finite, got 1 infinite"):
         wilcoxon_pairs([[1, np.inf], [2, 3]])
-    with pytest.raises(ValueError, match="`correction` must be one of"):
-        wilcoxon_pairs([[1, 2], [2, 3]], correction="fdr")
     with pytest.raises(ValueError, match="`alpha`"):
         wilcoxon_pairs([[1, 2], [2, 3]], alpha=5)
 
@@ -351,25 +335,21 @@ def test_feasibility_of_the_published_design():
 @given(
     st.integers(2, 12),
     st.integers(2, 8),
-    st.sampled_from(["holm", "bonferroni", "none"]),
     st.booleans(),
 )
-def test_feasibility_is_what_the_best_possible_table_gives(
-    n_datasets, n_methods, correction, controlled
-):
+def test_feasibility_is_what_the_best_possible_table_gives(n_datasets, n_methods, controlled):
     ends = [0.0] * (n_methods - 1) + [1.0]
     table = np.array([np.array(ends) * (d + 1) for d in range(n_datasets)])
     control = n_methods - 1 if controlled else None
-    result = wilcoxon_pairs(table, correction=correction, control=control)
-    found = feasibility(n_datasets, n_methods, correction=correction, control=controlled)
+    result = wilcoxon_pairs(table, control=control)
+    found = feasibility(n_datasets, n_methods, control=controlled)
     assert result.table.pvalue.min() == found.smallest_pvalue
     assert result.table.pvalue_corrected.min() == found.smallest_corrected
     assert bool(result.significant_pairs) == found.can_reject
     assert (found.message in result.warnings) == (not found.can_reject)
-    needed = {"correction": correction, "control": controlled}
-    assert feasibility(found.datasets_needed, n_methods, **needed).can_reject
+    assert feasibility(found.datasets_needed, n_methods, control=controlled).can_reject
     if found.datasets_needed > 1:
-        assert not feasibility(found.datasets_needed - 1, n_methods, **needed).can_reject
+        assert not feasibility(found.datasets_needed - 1, n_methods, control=controlled).can_reject
 
 
 def test_blocks_of_pairs_give_what_all_at_once_give(monkeypatch):

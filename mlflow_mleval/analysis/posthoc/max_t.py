@@ -45,7 +45,6 @@ class Tested:
     flows: pd.DataFrame
     alpha: float
     control: str | None
-    correction: str = "holm"
     seed: int = 0
     most: int = 5 * 10**9
 
@@ -122,10 +121,6 @@ class Posthoc(ABC):
     @abstractmethod
     def run(self, tested: Tested) -> Any:
         """The result."""
-
-    def doubts(self, tested: Tested) -> tuple[str, ...]:
-        """What a reader must know before believing the result."""
-        return ()
 
     def unable(self, result: Any) -> str:
         """That it could not reject anything, and what that would take; empty where it could."""

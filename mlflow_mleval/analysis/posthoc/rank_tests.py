@@ -18,7 +18,6 @@ from scipy import special
 from scipy.special import ndtr, ndtri
 
 from mlflow_mleval.analysis.pairs import (
-    CORRECTIONS,
     Pair,
     PairDifferences,
     better_and_worse,
@@ -26,12 +25,10 @@ from mlflow_mleval.analysis.pairs import (
     components,
     decided,
     incomplete_table,
-    mean_intervals,
     pair_positions,
 )
-from mlflow_mleval.analysis.posthoc.max_t import PairsTested, Posthoc, Tested
+from mlflow_mleval.analysis.posthoc.max_t import PairsTested, Posthoc, Tested, datasets_needed
 from mlflow_mleval.analysis.promethee import ends_of_runs
-from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.sentences import count, some
 from mlflow_mleval.validation import AnyArray, in_pandas, one_of, probability
 
@@ -239,10 +236,7 @@ EXACT_RANKS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class PairwiseResult(PairsTested):
-    """Signed ranks of every pair; mean_low and mean_high are Student's, not corrected; effect_size
-    is the matched-pairs rank-biserial correlation."""
-
-    correction: str
+    """Signed ranks of every pair; effect_size is the matched-pairs rank-biserial correlation."""
 
     @property
     def significant_pairs(self) -> list[Pair]:
@@ -252,14 +246,13 @@ class PairwiseResult(PairsTested):
     @property
     def feasibility(self) -> Feasibility:
         """What the design can show at all."""
-        against = self.control is not None
-        return feasibility(self.n_datasets, self.n_methods, self.alpha, self.correction, against)
+        control = self.control is not None
+        return feasibility(self.n_datasets, self.n_methods, self.alpha, control)
 
 
 @dataclass(frozen=True)
 class Feasibility:
-    """What signed ranks of pairs can show with so many datasets and methods; `max_methods` is None
-    for any number."""
+    """What signed ranks of pairs can show with so many datasets and methods."""
 
     n_datasets: int
     n_methods: int
@@ -268,20 +261,18 @@ class Feasibility:
     smallest_corrected: float
     can_reject: bool
     datasets_needed: int
-    max_methods: int | None
+    max_methods: int
     message: str
 
 
 def wilcoxon_pairs(
     table: ArrayLike | pd.DataFrame,
-    direction: Direction = "max",
-    correction: str = "holm",
     control: Hashable | None = None,
     alpha: float = 0.05,
     gaps: bool = False,
 ) -> PairwiseResult:
     r"""Wilcoxon's signed-rank test of every pair of methods over datasets, exact with ties and
-    zeros.
+    zeros, with Holm's correction for the number of pairs.
 
     Ranks of :math:`|a - b|` are averaged over ties; zeros are ranked and then left out (Pratt
     1959); the p-value is exact given those ranks, all :math:`2^n` signs being equally likely under
@@ -296,10 +287,6 @@ def wilcoxon_pairs(
     ----------
     table : array_like or pandas.DataFrame, shape (datasets, methods)
         Values of one measure, larger is better.
-    direction : {"max", "min"}
-        "min": smaller is better instead.
-    correction : {"holm", "bonferroni", "none"}
-        For the number of pairs; family-wise error.
     control : hashable, optional
         Compare every method with this one only: method_b of every pair.
     alpha : float
@@ -322,9 +309,8 @@ def wilcoxon_pairs(
     >>> result.significant_pairs
     [('a', 'b')]
     """
-    one_of(correction, "correction", CORRECTIONS)
     probability(alpha, "alpha")
-    every = PairDifferences(table, direction, control, gaps=gaps)
+    every = PairDifferences(table, control=control, gaps=gaps)
     n, m = every.frame.shape
     exact = n <= EXACT_RANKS
     tested, block = [], max(1, _CELLS // n)
@@ -338,47 +324,32 @@ def wilcoxon_pairs(
             plus[alike], minus[alike], pvalue[alike] = signed_ranks(
                 of_same, every.noise[has], exact
             )
-        means = mean_intervals(pd.DataFrame(difference.T), alpha)
         shared = (~np.isnan(difference)).sum(axis=1)
-        ties = (difference == 0).sum(axis=1)
         part = {
             "n": shared,
-            "n_zero": ties,
             "wins": (difference > 0).sum(axis=1),
-            "ties": ties,
+            "ties": (difference == 0).sum(axis=1),
             "losses": (difference < 0).sum(axis=1),
-            "mean_difference": means["mean"],
-            "mean_low": means["low"],
-            "mean_high": means["high"],
+            "mean_difference": pd.DataFrame(difference.T).mean(),
             "effect_size": (plus - minus) / np.maximum(shared * (shared + 1), 1),
             "statistic": np.minimum(plus, minus) / 2,
             "pvalue": pvalue,
         }
         tested.append(pd.DataFrame(part))
     columns = pd.concat(tested, ignore_index=True)
-    corrected = decided(columns.pop("pvalue").to_numpy(), alpha, correction)
+    corrected = decided(columns.pop("pvalue").to_numpy(), alpha)
     pairs = pd.DataFrame({**every.named(), **columns, **corrected, "exact": exact})
-    possible = feasibility(n, m, alpha, correction, control is not None)
-    warnings = () if possible.can_reject else (possible.message,)
+    possible = feasibility(n, m, alpha, control is not None)
     return PairwiseResult(
         table=pairs,
-        correction=correction,
         alpha=alpha,
         n_datasets=n,
         n_methods=m,
         n_comparisons=len(pairs),
         control=control,
         methods=every.frame.columns.tolist(),
-        warnings=(*warnings, *_approximate(n)),
+        warnings=() if possible.can_reject else (possible.message,),
     )
-
-
-def _approximate(n_datasets: int) -> tuple[str, ...]:
-    """That p-values of signed ranks over so many datasets are not exact."""
-    if n_datasets <= EXACT_RANKS:
-        return ()
-    how = "The p-values are normal approximations (corrected for ties)"
-    return (f"{how}: {n_datasets} datasets, more than {EXACT_RANKS}.",)
 
 
 def signed_ranks(
@@ -431,15 +402,10 @@ def share_at_most(ranks: AnyArray, limit: int) -> AnyArray:
 
 
 def feasibility(
-    n_datasets: int,
-    n_methods: int,
-    alpha: float = 0.05,
-    correction: str = "holm",
-    control: bool = False,
+    n_datasets: int, n_methods: int, alpha: float = 0.05, control: bool = False
 ) -> Feasibility:
     """Whether signed ranks of pairs could reject anything, before looking at data: the smallest
     p-value is 2 / 2^datasets, times the number of pairs."""
-    one_of(correction, "correction", CORRECTIONS)
     probability(alpha, "alpha")
     if n_datasets < 1 or n_methods < 2:
         raise ValueError(
@@ -447,17 +413,12 @@ def feasibility(
             f"{n_methods}."
         )
     pairs = n_methods - 1 if control else comb(n_methods, 2)
-    factor = 1 if correction == "none" else pairs
-
     p = min(1.0, 2 * 0.5**n_datasets)
-    corrected = min(1.0, p * factor)
-    needed = max(1, ceil(1 + log2(factor / alpha)))
+    corrected = min(1.0, p * pairs)
+    needed = max(1, ceil(1 + log2(pairs / alpha)))
     allowed = int(ldexp(alpha / 2, min(n_datasets, 1000)))
-    if correction == "none" and allowed:
-        most = None
-    elif not allowed:
-        most = 0
-    else:
+    most = 0
+    if allowed:
         most = allowed + 1 if control else (1 + isqrt(1 + 8 * allowed)) // 2
 
     def short(x: float) -> str:
@@ -467,10 +428,8 @@ def feasibility(
     can = "can" if can_reject else "cannot"
     message = (
         f"{n_methods} methods on {n_datasets} datasets {can} give a significant pair: the smallest "
-        f"signed-rank p-value is {short(p)}"
+        f"signed-rank p-value is {short(p)}, times {count(pairs, 'comparison')} {short(corrected)}"
     )
-    if factor > 1:
-        message += f", times {factor} comparisons ({correction}) {short(corrected)}"
     if not can_reject:
         fewer = f" or at most {most} methods" if most else ""
         message += f", above alpha = {alpha:g}. It takes {needed} datasets{fewer}"
@@ -500,34 +459,18 @@ class Wilcoxon(Posthoc):
     sources: ClassVar[tuple[str, ...]] = ("Wilcoxon 1945", "Pratt 1959", "Benavoli et al. 2016")
 
     def run(self, tested: Tested) -> PairwiseResult:
-        return wilcoxon_pairs(
-            tested.table,
-            correction=tested.correction,
-            control=tested.control,
-            alpha=tested.alpha,
-            gaps=True,
-        )
-
-    def doubts(self, tested: Tested) -> tuple[str, ...]:
-        return _approximate(len(tested.table))
+        return wilcoxon_pairs(tested.table, control=tested.control, alpha=tested.alpha, gaps=True)
 
     def unable(self, result: PairwiseResult) -> str:
         design = result.feasibility
-        if design.can_reject:
-            return ""
-        fewer = f" or at most {count(design.max_methods, 'method')}" if design.max_methods else ""
-        return (
-            f"Pairwise signed-rank tests with {CORRECTIONS[result.correction]} cannot reject "
-            f"anything with {design.n_methods} methods on {count(design.n_datasets, 'dataset')}; "
-            f"{design.datasets_needed} datasets{fewer} would be needed."
-        )
+        return "" if design.can_reject else design.message
 
     def wording(self, result: PairwiseResult) -> str:
-        return f"{self.title}, {CORRECTIONS[result.correction]}"
+        return f"{self.title}, Holm's correction"
 
     def sentence(self, result: PairwiseResult) -> str:
         pairs = "every pair" if result.control is None else f"every pair with {result.control}"
-        return f"Wilcoxon's signed-rank test on {pairs}, p-values corrected ({result.correction})"
+        return f"Wilcoxon's signed-rank test on {pairs}, p-values corrected (holm)"
 
 
 class BenjaminiHochberg(Wilcoxon):
@@ -548,11 +491,20 @@ class BenjaminiHochberg(Wilcoxon):
     def run(self, tested: Tested) -> PairwiseResult:
         from scipy import stats  # takes a third of a second, and is seldom asked for
 
-        tests = super().run(replace(tested, correction="none"))
+        tests = super().run(tested)
         corrected = stats.false_discovery_control(tests.table["pvalue"])
         significant = corrected <= tested.alpha
         table = tests.table.assign(pvalue_corrected=corrected, significant=significant)
-        return replace(tests, table=table)
+        return replace(tests, table=table, warnings=())  # those are of Holm's correction
+
+    def unable(self, result: PairwiseResult) -> str:
+        needed = datasets_needed(result.alpha)
+        if result.n_datasets >= needed:
+            return ""
+        return (
+            f"{count(result.n_datasets, 'dataset')} cannot give a significant pair: it takes "
+            f"{needed}."
+        )
 
     def wording(self, result: PairwiseResult) -> str:
         return "Wilcoxon's signed ranks, Benjamini–Hochberg's false discovery rate"

@@ -416,7 +416,7 @@ _EVERY = ("alpha", "control", "significant_pairs", "warnings")
 _HELD = {
     "max_t": (*_EVERY, "n_comparisons", "exact", "n_resamples", "seed"),
     "nemenyi": (*_EVERY, "critical_difference"),
-    "pairwise": (*_EVERY, "correction", "n_comparisons"),
+    "pairwise": (*_EVERY, "n_comparisons"),
 }
 
 
