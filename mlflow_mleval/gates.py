@@ -30,7 +30,6 @@ from mlflow_mleval.analysis.gate_tests import (
 )
 from mlflow_mleval.errors import (
     IncomparableRunsError,
-    MarginError,
     MeasureError,
     MissingResultsError,
     NoRunsError,
@@ -436,8 +435,6 @@ def _criteria(shared: Shared, alpha: float) -> pd.DataFrame:
 
 #: The loss that does not matter, of measures between 0 and 1 of which none is stated.
 MARGIN = 0.01
-#: Measures of which a message states a margin.
-_STATED = 6
 #: Fewer datasets than this cannot decide; then repeats count, where there are any.
 _LEAST_DATASETS = 5
 #: Values of a column whose units are parts.
@@ -563,12 +560,10 @@ class Shared:
         if not margins:
             text = (
                 f"no margin is known for {some(self.directions)}: only measures between 0 and 1 "
-                "have one by default. State what loss does not matter."
+                "have one by default. State what loss does not matter: "
             )
-            means = {m: self.values[m].abs().mean() for m in [*self.directions][:_STATED]}
-            small = {m: float(f"{mean / 100 or MARGIN:.1g}") for m, mean in means.items()}
-            what = "take about 1% of the candidate's mean, which somebody has to confirm"
-            raise MarginError(text, [(what, {"margins": small})])
+            one = Argument("margins", (f"{next(iter(self.directions))}=NUMBER",))
+            raise MeasureError(Message(text, one, "."))
         return margins
 
 
