@@ -43,7 +43,6 @@ from mlflow_mleval.study import Study, Units, left_out
 from mlflow_mleval.validation import AnyArray, Stated, by_name, of_kind, one_of, refuse_keywords
 
 if TYPE_CHECKING:
-    from mlflow_mleval.analysis.pairs import Crossings
     from mlflow_mleval.store.ledger import Ledger
     from mlflow_mleval.store.run_answers import SelectedAnswers
 
@@ -158,7 +157,6 @@ def gate(
         cluster,
         of_answers,
         of_folds,
-        alpha,
     )
     move = None if promote is None else Promotion.of(candidate, champion, promote)
     shared = asked.read(over).bounded(bounds)
@@ -185,7 +183,6 @@ def gate(
         criteria=_criteria(shared, alpha),
         entry=None if entered is None else entered.entry,
         changed=shared.changed,
-        crossings=shared.crossings,
         stands=stands,
         notes=shared.notes,
         runs=shared.runs,
@@ -491,8 +488,6 @@ class Shared:
     undirected: Mapping[str, Direction | None] = field(default_factory=dict)
     #: Which measures of both sides cannot be judged, and why.
     without: str = ""
-    #: Over repeats, where either side is certainly better on some dataset.
-    crossings: Crossings = ()
 
     def bounded(self, stated: Stated) -> Shared:
         """With stated bounds, at which differences are cut, and a note on measures without any."""
@@ -579,8 +574,6 @@ class GateRequest:
     cluster: str | None = None
     of_answers: Choices = field(default_factory=dict)
     of_folds: Choices = field(default_factory=dict)
-    #: The level at which a side is called better on a dataset, all of them together.
-    alpha: float = 0.05
 
     def read(self, over: str) -> Shared:
         """The units, of the kind that is asked for or the first that the runs hold."""
@@ -1018,9 +1011,6 @@ def _label_slices(
 
 def _of_repeated_runs(asked: GateRequest, study: Study) -> Shared:
     """Blocks of dataset and repeat, by seed where both have the same, else in order."""
-    from mlflow_mleval.analysis.comparison import tests_of_repeats
-    from mlflow_mleval.analysis.pairs import crossings
-
     if study.repeats is None:
         raise MissingResultsError("neither side has repeats. Log runs with other seeds.")
     both, notes, paired = _of_both(study, asked), [], {}
@@ -1035,10 +1025,7 @@ def _of_repeated_runs(asked: GateRequest, study: Study) -> Shared:
             notes.append(f"On {dataset} the seeds differ: {least} repeats are paired in order.")
             a, b = (each.head(least).reset_index(drop=True) for each in (a, b))
         paired[dataset] = a, b
-    tests = tests_of_repeats(study, [*study.measures], asked.alpha) if len(both) > 1 else {}
-    found = [one for one in crossings(tests) if {*one[1]} == {*asked.sides}]
-    shared = _of_means(asked, study, "repeats", paired, notes)
-    return replace(shared, crossings=found)
+    return _of_means(asked, study, "repeats", paired, notes)
 
 
 def _of_counts(asked: GateRequest, study: Study) -> Shared:

@@ -619,19 +619,6 @@ def test_tables_of_predictions_on_the_same_truth_are_not_said_to_be_other_data()
     assert found.ship and any("the same with other predictions" in note for note in found.notes)
 
 
-def test_over_repeats_a_crossing_is_told_first(db):
-    rng, experiment = np.random.default_rng(0), mlflow.create_experiment("crossing")
-    gains = {"web": 0.1, "phone": -0.1}
-    for data, model, seed in product(gains, "AB", range(6)):
-        with mlflow.start_run(experiment_id=experiment):
-            mlflow.log_params({"model": model, "data": data, "seed": seed})
-            mlflow.log_metric("f1", 0.6 + gains[data] * (model == "A") + rng.normal(0, 0.005))
-    read_by = {"method_by": "param:model", "dataset_by": "param:data"}
-    verdict = mleval.gate("A", "B", experiment_names=["crossing"], **read_by, over="repeats")
-    told = "It depends: A is better on web, B on phone (by f1). "
-    assert verdict.text.startswith(f"{told}{verdict.decision.upper()}")
-
-
 ROWS = 90
 
 

@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike
 from scipy import sparse, special
 
 from mlflow_mleval.analysis.pairs import (
-    Crossings,
     cluster_doubts,
     cluster_numbers,
     holm,
@@ -753,7 +752,6 @@ class Verdict(Plotted):
     runs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict)
     changed: tuple[Changed, ...] = ()
-    crossings: Crossings = ()  #: over repeats, where either is certainly better on some dataset
     stands: Stands | None = None
 
     @property
