@@ -537,17 +537,13 @@ class PairTests(Reported):
     @cached_property
     def by_pair(self) -> pd.DataFrame:
         """One row a pair: the row of the measure that separates it most, but separated on any
-        measure; a_better and b_better, on how many.
+        measure.
         """
         table = self.table
         size = table["statistic"].abs() if "statistic" in table else 0.0
-        ahead = np.where(table["separated"], np.sign(table["difference"]), 0)
-        pairs = table.assign(size=size, a_better=ahead > 0, b_better=ahead < 0)
         keys = [*self._dataset, *PAIR]
-        totals = pairs.groupby(keys, sort=False)
-        pairs["separated"] = totals["separated"].transform("any")
-        for side in ("a_better", "b_better"):
-            pairs[side] = totals[side].transform("sum")
+        apart = table.groupby(keys, sort=False)["separated"].transform("any")
+        pairs = table.assign(size=size, separated=apart)
         by = ["pvalue_corrected", "pvalue", "size"]
         ascending = [True, True, False]
         strongest = pairs.sort_values(by, ascending=ascending, kind="stable")
