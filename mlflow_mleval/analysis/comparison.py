@@ -893,8 +893,8 @@ def _over_units(
         if flows is not None and len(flows) >= datasets_needed(tested.alpha):
             ranks = flows.rank(axis=1, ascending=False)
             blocks = replace(tested, table=flows, ranks=ranks, flows=flows)
-            sizes = flows.groupby(level=0).size().tolist()
-            return Made(OverRepeats(sizes, study.same_split()), blocks), Made(Wilcoxon(), blocks)
+            by_blocks = OverRepeats(len(study.datasets), study.same_split())
+            return Made(by_blocks, blocks), Made(Wilcoxon(), blocks)
     test = None
     if tested.control is not None:
         return ()

@@ -236,7 +236,7 @@ def test_intervals_of_two_methods_and_of_mean_ranks_are_those_of_the_test():
 class Signs(Wilcoxon):
     """Signed ranks without a correction, as a module of its own would have it."""
 
-    name = asked = key = "plain-ranks"
+    asked = key = "plain-ranks"
     title = "Plain ranks"
     column = sort = "pvalue_plain_ranks"
     head = "p (plain)"
@@ -274,7 +274,7 @@ def test_a_new_test_is_asked_for_by_name_and_shown_everywhere(listed):
     for form in ("table", "json", "csv", "md", "latex", "html"):
         assert "plain" in render(found, form, "pairs").lower(), form
     other = compare(study_of(5, 9, gap=0.004))
-    assert "plain-ranks" not in [made.test.name for made in other.posthoc]
+    assert "plain-ranks" not in [made.test.asked for made in other.posthoc]
     assert "pvalue_plain_ranks" not in other.pairs
     with pytest.raises(ValueError, match="'plain-ranks', which needs all pairs"):
         compare(study_of(4, 9), test="plain-ranks", control="m0")
@@ -309,6 +309,6 @@ def test_max_t_decides_unless_another_is_asked_for():
 
 def test_tests_name_themselves_once():
     tests = posthoc.tests()
-    assert len({test.name for test in tests}) == len(tests)
+    assert len({test.asked for test in tests}) == len(tests)
     assert len({(test.asked, test.control) for test in tests}) == len(tests)
     assert [test.asked for test in tests] == [asked for asked, _, _ in posthoc._TESTS]

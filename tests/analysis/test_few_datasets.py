@@ -109,7 +109,7 @@ def test_repeats_decide_where_datasets_are_too_few_and_the_page_says_of_what_it_
     flows = flows_of_repeats(c.fusion)
     assert c.separated == max_t(flows).significant_pairs
     assert c.letters == {"m0": "a", "m1": "b", "m2": "c"}
-    assert "Step-down max-T over 2 datasets × 3 repeats, α = .05: 3 of 3 pairs" in told(c)
+    assert "Step-down max-T over 6 repeats of 2 datasets, α = .05: 3 of 3 pairs" in told(c)
     rows = c.tests_over("datasets")[""]
     assert rows.pairs["n"].eq(6).all() and "training again" in rows.verdict()
     assert c.possible.to_numpy().tolist() == [[1, 1], [2, 2], [3, 3]]

@@ -4,7 +4,6 @@ allows.
 
 import json
 from itertools import combinations, permutations, product
-from math import factorial
 
 import numpy as np
 import pandas as pd
@@ -72,8 +71,6 @@ def test_perfect_agreement_has_an_infinite_f_and_says_what_it_is_worth():
     result = friedman([[1, 2, 3]] * 4)
     assert (result.iman_davenport_statistic, result.iman_davenport_pvalue) == (np.inf, 0.0)
     assert "All 4 datasets rank the methods alike" in result.warnings[0]
-    # three of four datasets repeat the order of the first: (1/6)^3
-    assert f"10^{np.log10(1 / factorial(3) ** 3):.1f}" in result.warnings[0]
 
 
 @settings(max_examples=30)
@@ -194,11 +191,11 @@ def test_skillings_mack_gives_the_published_example():
     assert result.adjusted_sums.idxmin() == 0
 
 
-@given(tables, st.sampled_from(["correct", "ignore"]))
-def test_skillings_mack_of_a_complete_table_is_friedman(values, ties):
-    incomplete, complete = skillings_mack(values, ties), friedman(values, ties)
+@given(tables)
+def test_skillings_mack_of_a_complete_table_is_friedman(values):
+    incomplete, complete = skillings_mack(values), friedman(values)
     assert incomplete.statistic == pytest.approx(complete.statistic, abs=1e-9)
-    if (values != values[:, :1]).any() or ties == "ignore":
+    if (values != values[:, :1]).any():
         assert incomplete.df == complete.df
         assert incomplete.pvalue == pytest.approx(complete.pvalue, abs=1e-9)
 

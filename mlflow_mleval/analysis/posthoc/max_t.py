@@ -6,7 +6,7 @@ together; and the tests that join those of each dataset, over folds or repeats.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, comb, log2
@@ -87,9 +87,7 @@ def rows_of_pair(table: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
 class Posthoc(ABC):
     """A test of pairs of methods over datasets; results have alpha, significant_pairs, warnings."""
 
-    #: The test, as JSON names it.
-    name: ClassVar[str]
-    #: By which it is asked for (`compare(test=)`) and told (`Comparison.decides`).
+    #: By which it is asked for (`compare(test=)`) and told (`Comparison.decides`, JSON).
     asked: ClassVar[str]
     #: As readers know it.
     title: ClassVar[str]
@@ -335,7 +333,7 @@ def critical(result: MaxTResult) -> float:
 class MaxT(Posthoc):
     """All pairs, or those with a control, by sign changes of whole datasets."""
 
-    name = asked = "max-t"
+    asked = "max-t"
     title = "Step-down max-T"
     key = "max_t"
     column = sort = "pvalue_max_t"
@@ -380,7 +378,7 @@ class MaxT(Posthoc):
 class OverRepeats(MaxT):
     """The same by sign changes of blocks, one a repeat of a dataset, where datasets are too few."""
 
-    name = asked = over = "repeats"
+    asked = over = "repeats"
     title = "Step-down max-T over repeats"
     key = "over_repeats"
     column = sort = "pvalue_repeats"
@@ -391,9 +389,8 @@ class OverRepeats(MaxT):
         "statistic of all; holds α over all pairs, and says nothing of other datasets"
     )
 
-    def __init__(self, sizes: Sequence[int], same_split: bool | None) -> None:
-        self.n_datasets = len(sizes)
-        self.n_repeats = sizes[0] if len({*sizes}) == 1 else None
+    def __init__(self, n_datasets: int, same_split: bool | None) -> None:
+        self.n_datasets = n_datasets
         self.same_split = same_split
 
     def unable(self, result: MaxTResult) -> str:
@@ -413,10 +410,7 @@ class OverRepeats(MaxT):
         return f"this is about training again on {these}{split}, and not about others"
 
     def _blocks(self, result: MaxTResult) -> str:
-        if self.n_datasets > 1 and self.n_repeats:
-            return f"{self.n_datasets} datasets × {self.n_repeats} repeats"
-        of = "one dataset" if self.n_datasets == 1 else f"{self.n_datasets} datasets together"
-        return f"{result.n_datasets} repeats of {of}"
+        return f"{result.n_datasets} repeats of {count(self.n_datasets, 'dataset')}"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -427,15 +421,15 @@ class OverFolds(Posthoc):
     """All pairs by the folds of a few datasets: separated where some dataset separates them, and
     none says the opposite."""
 
-    name = asked = over = "folds"
+    asked = over = "folds"
     key = "over_folds"
     title = "Tests over folds"
     column = sort = "pvalue_folds"
     head = "p (folds)"
     always = False
     by_unit = True
-    #: What it corrects over, on one dataset and on several.
-    corrects: ClassVar[tuple[str, str]] = "pairs", "pairs and datasets"
+    #: What it corrects over.
+    corrects: ClassVar[str] = "pairs and datasets"
     summary = (
         "tests the folds of each dataset and corrects over pairs and datasets; says nothing of "
         "other datasets"
@@ -478,7 +472,7 @@ class OverFolds(Posthoc):
         return f"tests over the {self.over} of {count(result.n_datasets, 'dataset')}"
 
     def sentence(self, result: PairsTested) -> str:
-        return f"Tests over {self.over}, corrected over {self.corrects[result.n_datasets > 1]}"
+        return f"Tests over {self.over}, corrected over {self.corrects}"
 
     def about(self, result: PairsTested) -> str:
         n = result.n_datasets
@@ -489,12 +483,12 @@ class OverFolds(Posthoc):
 class OverSeeds(OverFolds):
     """The same by the repeats of each dataset, where their blocks are too few."""
 
-    name = asked = over = "repeats"
+    asked = over = "repeats"
     key = "over_repeats"
     title = "Tests over repeats"
     column = sort = "pvalue_repeats"
     head = "p (repeats)"
-    corrects = "pairs and measures", "pairs, measures and datasets"
+    corrects = "pairs, measures and datasets"
     summary = (
         "tests the repeats of each dataset, measure by measure, and corrects over all these tests; "
         "says nothing of other datasets"

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import permutations
-from math import ceil, comb, factorial, inf, isinf, isqrt, ldexp, log2, log10, prod
+from math import ceil, comb, inf, isinf, isqrt, ldexp, log2
 from typing import ClassVar
 
 import numpy as np
@@ -172,7 +172,7 @@ def _by_mean_ranks(
 class Nemenyi(Posthoc):
     """All pairs by mean ranks."""
 
-    name = asked = key = "nemenyi"
+    asked = key = "nemenyi"
     title = "Nemenyi"
     control = False
     by_mean_ranks = True
@@ -213,7 +213,7 @@ def bonferroni_dunn(
 class BonferroniDunn(Nemenyi):
     """Every method against a control by mean ranks; it takes the place of Nemenyi's test."""
 
-    name = asked = "bonferroni-dunn"
+    asked = "bonferroni-dunn"
     title = "Bonferroni–Dunn"
     control = True
     head = "p (Dunn)"
@@ -449,7 +449,7 @@ def feasibility(
 class Wilcoxon(Posthoc):
     """Every pair by itself, by signed ranks."""
 
-    name = asked = "wilcoxon"
+    asked = "wilcoxon"
     title = "Wilcoxon's signed ranks"
     key = "pairwise"
     column = "pvalue_corrected"
@@ -476,7 +476,7 @@ class Wilcoxon(Posthoc):
 class BenjaminiHochberg(Wilcoxon):
     """Signed ranks; of the pairs that are separated, a share of α may be so by chance."""
 
-    name = asked = "benjamini-hochberg"
+    asked = "benjamini-hochberg"
     title = "Benjamini–Hochberg"
     key = "benjamini_hochberg"
     always = False
@@ -559,7 +559,6 @@ class SkillingsMackResult:
     parts: list[list[Hashable]]
     n_datasets: int
     n_methods: int
-    ties: str
     warnings: tuple[str, ...] = ()
 
 
@@ -611,12 +610,9 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
     rest = n * scale - between
     f = (n - 1) * between / rest if rest else inf
     if isinf(f):
-        # the chance that n - 1 random orders with the same ties repeat the first
-        orders = factorial(m) // prod(factorial(int(count)) for count in np.bincount(doubled[0]))
         warnings.append(
             f"All {n} datasets rank the methods alike, so the Iman-Davenport F is infinite and its "
-            "p-value 0; counting orders, the chance of that is "
-            f"10^{-(n - 1) * log10(orders):.1f}."
+            "p-value 0."
         )
     exact = None
     if n <= EXACT_DATASETS.get(m, 0):
@@ -675,21 +671,19 @@ def mean_ranks(doubled: AnyArray, table: pd.DataFrame) -> pd.Series:
     )
 
 
-def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> SkillingsMackResult:
+def skillings_mack(table: ArrayLike | pd.DataFrame) -> SkillingsMackResult:
     r"""Friedman's test where some methods have no result (NaN) on some datasets (Skillings & Mack
     1981); smaller is better.
 
     Ranks are taken among the :math:`k_i` results of a dataset, centred, weighted by
     :math:`\sqrt{12/(k_i+1)}` and summed to :math:`A_j`; the statistic is :math:`A^T \Sigma^- A`
-    with the permutation covariance of A. Equals `friedman` on a complete table, ties corrected (by
-    the variance of the tied ranks) or not (the original paper). ValueError without a dataset with
-    two results.
+    with the permutation covariance of A, ties corrected by the variance of the tied ranks. Equals
+    `friedman` on a complete table. ValueError without a dataset with two results.
 
     >>> result = skillings_mack([[1, 2, 3], [1, 2, np.nan], [1, np.nan, 2], [np.nan, 1, 2]])
     >>> round(result.statistic, 3), result.df, round(result.pvalue, 3), result.dropped
     (4.643, 2, 0.098, ())
     """
-    one_of(ties, "ties", TIES)
     table = incomplete_table(table, "table")
     values = table.to_numpy()
     count = (~np.isnan(values)).sum(axis=1)
@@ -704,9 +698,8 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
     there = ~np.isnan(values)
     centred = np.where(there, pd.DataFrame(values).rank(axis=1).to_numpy() - (k + 1) / 2, 0.0)
     sums = (np.sqrt(12 / (k + 1)) * centred).sum(axis=0)
-    weight = np.ones_like(k)
-    if ties == "correct":  # within a dataset the ranks of two have covariance -variance / (k - 1)
-        weight = 12 * (centred**2).sum(axis=1, keepdims=True) / (k * (k * k - 1))
+    # within a dataset the ranks of two have covariance -variance / (k - 1)
+    weight = 12 * (centred**2).sum(axis=1, keepdims=True) / (k * (k * k - 1))
     met = there.T.astype(float) @ (there * weight)
     # methods that meet only where all tie are not compared, unless all tie everywhere
     meets = met if (informative := bool(weight.any())) else there.T.astype(float) @ there
@@ -740,7 +733,6 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
         parts=parts,
         n_datasets=len(values),
         n_methods=table.shape[1],
-        ties=ties,
         warnings=tuple(warnings),
     )
 

@@ -425,7 +425,7 @@ def data_over_datasets(c: Comparison) -> Data:
     tests: Data = dict.fromkeys(_HELD)
     for made in c.posthoc:
         keys = _HELD.get(made.test.key, ("alpha", "significant_pairs", "warnings"))
-        tests[made.test.key] = {"test": made.test.name, **doc.named(made.result, *keys)}
+        tests[made.test.key] = {"test": made.test.asked, **doc.named(made.result, *keys)}
     if c.pairwise:
         tests["pairwise"] |= {"alternative": "two-sided", "pairs": rows_of_best(c, c.pairs)}
     rest = doc.named(c, "skillings_mack", "feasibility", "decides", "decision", "separated")
