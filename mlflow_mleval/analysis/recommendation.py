@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import signature
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -101,7 +100,7 @@ def _turns(c: Comparison) -> dict[str, Any] | None:
 
 def _choices(c: Comparison) -> Iterator[dict[str, Any]]:
     """Other choices, the likeliest first, and who leads by them: the datasets that all methods
-    finished; other policies, else weights, else functions (with other weights last); or one weight.
+    finished; equal weights; one other weight.
     """
     lacking = {dataset for dataset, _ in c.study.filled}
     whole = c.flows.drop(index=list(lacking))
@@ -111,28 +110,11 @@ def _choices(c: Comparison) -> Iterator[dict[str, Any]]:
         yield {"kind": "policy", "choice": "drop-datasets", "methods": leaders_by(mean)}
     if c.on != FUSED:
         return
-    if c.stability is None:
-        if c.options["weights"] == "entropy":
-            equal = c.fusion.flows.by_measure.weigh("equal", c.options["drop_constant"])
-            first = first_ranked(mean_ranking(equal)["rank"])
-            yield {"kind": "weights", "choice": "equal", "methods": first}
-        return
-    asked, *others = c.scenarios
-    found: dict[str, list[dict[str, Any]]] = {
-        kind: [] for kind in ("policy", "weights", "", "both")
-    }
-    for one in others:
-        turn = {"kind": "function", "choice": one.preference, "methods": one.leaders}
-        if one.varies == "policy":
-            found["policy"].append(turn | {"kind": "policy", "choice": one.missing})
-        elif one.preference == asked.preference:
-            found["weights"].append(turn | {"kind": "weights", "choice": one.weights})
-        elif one.weights == asked.weights:
-            found[""].append(turn)
-        else:
-            found["both"].append(turn | {"weights": one.weights})
-    yield from chain.from_iterable(found.values())
-    single = c.stability.smallest_change
+    if c.options["weights"] == "entropy":
+        equal = c.fusion.flows.by_measure.weigh("equal", c.options["drop_constant"])
+        first = first_ranked(mean_ranking(equal)["rank"])
+        yield {"kind": "weights", "choice": "equal", "methods": first}
+    single = None if c.stability is None else c.stability.smallest_change
     if single is not None and abs(single["change"]) <= FAR:
         moved = {"choice": single["measure"], "to": single["to"], "weight": single["weight"]}
         yield {"kind": "weight", **moved, "methods": [single["rival"]]}
