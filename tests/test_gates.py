@@ -538,7 +538,9 @@ def test_scorers_of_only_0_and_1_need_no_direction(db):
     assert "directions='proposed'" in str(refused.value)
     proposed = mleval.gate(*runs, directions="proposed")
     assert proposed.directions == {"exact": "max", "length": "max", "error": "min"}
-    assert "larger values of length are better, as MLflow assumes" in str(proposed.notes)
+    assert "as proposed: larger values of length and smaller values of error are better" in str(
+        proposed.notes
+    )
 
 
 @pytest.fixture

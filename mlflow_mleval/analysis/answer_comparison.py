@@ -4,7 +4,6 @@ tests.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial, reduce
@@ -31,7 +30,12 @@ from mlflow_mleval.errors import (
     MissingResultsError,
     UndirectedError,
 )
-from mlflow_mleval.measures.metric_names import directions, proposed_direction, range_of
+from mlflow_mleval.measures.metric_names import (
+    directions,
+    is_cost,
+    proposed_direction,
+    range_of,
+)
 from mlflow_mleval.measures.registry import MEASURES, Direction
 from mlflow_mleval.sentences import PROPOSED, Argument, Message, count, grouped, quoted, some
 from mlflow_mleval.study import Units
@@ -426,10 +430,6 @@ DECLARED = (
     *(". Declare it: ", Argument("minimize"), " or ", Argument("maximize")),
     *(", or take what is proposed: ", PROPOSED, "."),
 )
-#: What an answer takes, of which less is better, by a part of the name.
-_COST = re.compile(
-    r"(^|[_./ -])(latency|duration|cost|price|usd|tokens|seconds|elapsed)([_./ -]|$)", re.IGNORECASE
-)
 
 
 def directed(
@@ -447,57 +447,40 @@ def directed(
     direction.
     """
     less, more = [*minimize], [*maximize]
-    kinds: dict[str, list[str]] = {kind: [] for kind in (*_KINDS, "")}
-    for measure in answered.measures:
-        if measure in {*less, *more, *MEASURES}:
-            continue
-        if measure in answered.passing:
-            kind = "passing"
-        elif _COST.search(measure):
-            kind = "takes"
-        else:
-            assumed = "assumed" if is_scored(answered, measure) else ""
-            kind = proposed_direction(measure) or assumed
-        kinds[kind].append(measure)
-    kinds["takes"].sort()
-    less, more = less + kinds["takes"], more + kinds["passing"]
-    proposed = {"max": kinds["max"] + kinds["assumed"], "min": kinds["min"]}
-    notes, unknown = [], kinds[""]
-    if ways != "proposed":
-        open_ones = {*unknown, *proposed["max"], *proposed["min"]}
-        unknown = [m for m in answered.measures if m in open_ones]
-    elif reasons := _told(kinds, "max", "min", "assumed"):
-        less, more = less + proposed["min"], more + proposed["max"]
-        notes.append(f"Directions taken as proposed: {'; '.join(reasons)}.")
-    if unknown:
+    undeclared = [m for m in answered.measures if m not in {*less, *more, *MEASURES}]
+    own: dict[str, str] = {m: "min" for m in undeclared if is_cost(m)}
+    own |= dict.fromkeys((m for m in undeclared if m in answered.passing), "max")
+    others = [m for m in undeclared if m not in own]
+    assumed = {m: "max" if is_scored(answered, m) else None for m in others}
+    proposed = {m: way for m in others if (way := proposed_direction(m) or assumed[m])}
+    taken, notes = own, []
+    if ways == "proposed" and proposed:
+        taken = own | proposed
+        notes.append(f"Directions taken as proposed: {_sides(proposed)}.")
+    if unknown := [m for m in others if m not in taken]:
         if named or len(unknown) == len(answered.measures):
-            suggested = dict.fromkeys(proposed["max"], "max")
-            suggested |= dict.fromkeys(proposed["min"], "min")
+            suggested = {m: proposed[m] for m in unknown if m in proposed}
             text = f"no direction is known for {some(unknown)}."
             raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, named))
         notes.append(Message(f"Left out, for no direction is known: {some(unknown)}", *DECLARED))
     measures = [m for m in answered.measures if m not in unknown]
-    either = Argument("minimize"), ", ", Argument("maximize")
-    wrong = ") if that is wrong."
-    granted = [Message(text, *either, wrong) for text in _told(kinds, "passing")]
-    granted += [Message(text, either[2], wrong) for text in _told(kinds, "takes")]
+    less += [m for m in taken if taken[m] == "min"]
+    more += [m for m in taken if taken[m] == "max"]
+    granted = []
+    if own:
+        either = Argument("minimize"), ", ", Argument("maximize")
+        text = f"Taken for granted: {_sides(own)}. Declare it ("
+        granted = [Message(text, *either, ") if that is wrong.")]
     answered = replace(answered, measures=measures, notes=(*answered.notes, *notes))
     return answered, directions(measures, less, more), granted
 
 
-#: Why a side of a measure is taken for better that nobody declared.
-_KINDS = {
-    "passing": "Passing is taken for better on {}: declare it (",
-    "takes": "Less is taken for better on {}, by their names: declare it (",
-    "max": "larger values of {} are better, by the name",
-    "min": "smaller values of {} are better, by the name",
-    "assumed": "larger values of {} are better, as MLflow assumes of a scorer",
-}
-
-
-def _told(kinds: Mapping[str, Sequence[str]], *which: str) -> list[str]:
-    """The texts of these kinds, of those that there are."""
-    return [_KINDS[kind].format(some(kinds[kind])) for kind in which if kinds[kind]]
+def _sides(better: Mapping[str, str]) -> str:
+    """Which values of measures are better, as a clause."""
+    sides = (("larger", "max"), ("smaller", "min"))
+    named = [(size, [m for m in better if better[m] == way]) for size, way in sides]
+    parts = (f"{size} values of {some(measures)}" for size, measures in named if measures)
+    return f"{' and '.join(parts)} are better"
 
 
 def is_scored(answered: Units, measure: str) -> bool:

@@ -133,7 +133,7 @@ def test_directions_are_declared_known_of_pass_and_cost_or_confirmed(found):
     # what the registry knows keeps its direction, passing or not
     assert better == {"hamming_loss": "min", "latency_s": "min"}
     assert "no direction is known: size, correctness" in kept.notes[-1]
-    assert "Less is taken for better on latency_s" in granted[0] and len(granted) == 1
+    assert "smaller values of latency_s are better" in granted[0] and len(granted) == 1
     assert directed(kept, [], ["latency_s"])[1]["latency_s"] == "max"
     with pytest.raises(UndirectedError, match="no direction is known for size"):
         directed(replace(pair, measures=["size"]))
