@@ -321,12 +321,8 @@ def compare_answers(
     groups = None if cluster is None else answered.column(cluster)
     if cluster in answered.measures:
         measures = [m for m in answered.measures if m != cluster]
-        about = f"{cluster} says which instances belong together"
-        if not measures:
-            raise MissingResultsError(f"{about}, and there is no other measure.")
-        notes = (*answered.notes, f"{about}, and is no measure here.")
-        passing = [m for m in answered.passing if m != cluster]
-        answered = replace(answered, measures=measures, passing=passing, notes=notes)
+        notes = (*answered.notes, f"{cluster} names clusters, and is no measure here.")
+        answered = replace(answered, measures=measures, notes=notes)
     answered, better, granted = directed(answered, minimize, maximize, ways=ways, named=named)
     sides = grouped((better[m], m) for m in answered.measures)
     tests = instance_tests(
@@ -527,21 +523,17 @@ def most_different(
 
 def agreement(answered: Units) -> pd.DataFrame:
     """How much pairs of measures agree on the same answers: Pearson's correlation within methods,
-    the share of equal values (for two of pass or fail), and whether one is redundant.
+    and whether one is redundant.
     """
     tables = [table[answered.measures] for table in answered.tables.values()]
-    pooled = pd.concat(tables, ignore_index=True)
     centred = pd.concat([table - table.mean() for table in tables], ignore_index=True)
     rows = []
     for a, b in combinations(answered.measures, 2):
         both = centred[[a, b]].dropna()
         varies = len(both) > 2 and (both.std(ddof=0) > 1e-12).all()
-        equal = np.nan
-        if {a, b} <= {*answered.passing}:
-            equal = float((pooled.loc[both.index, a] == pooled.loc[both.index, b]).mean())
         correlation = float(both[a].corr(both[b])) if varies else np.nan
-        rows.append((a, b, len(both), correlation, equal))
-    columns = ["measure_a", "measure_b", "n", "correlation", "equal_share"]
+        rows.append((a, b, len(both), correlation))
+    columns = ["measure_a", "measure_b", "n", "correlation"]
     table = pd.DataFrame(rows, columns=columns)
     return table.assign(redundant=table["correlation"].abs() > REDUNDANT)
 

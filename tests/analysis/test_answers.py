@@ -158,7 +158,6 @@ def test_agreement_finds_the_scorer_that_says_the_same(found):
     table = agreement(found).set_index(["measure_a", "measure_b"])
     same = table.loc[("exact", "judge")]
     assert same["redundant"] and same["correlation"] == pytest.approx(1)
-    assert same["equal_share"] == 1
     assert not table.loc[("exact", "length"), "redundant"] and table["n"].eq(1200).all()
 
 

@@ -429,7 +429,7 @@ def test_a_measure_that_says_which_instances_belong_together_is_no_measure():
     paged = replace(plain, values=plain.values.assign(page=np.arange(20.0) // 4))
     found = compare_answers(aligned({"a": paged, "b": paged}), cluster="page", n_resamples=99)
     assert found.measures == ("exact",) and found.n_clusters == 5
-    assert "page says which instances belong together, and is no measure here." in found.notes
+    assert "page names clusters, and is no measure here." in found.notes
 
 
 def repeats(*sizes, shift=0.05, seed=0, measures=("f1", "hamming_loss")):

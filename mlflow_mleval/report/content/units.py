@@ -773,12 +773,10 @@ class Answers(Kind):
     def agreement(self, c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
         rows = found.sort_values("correlation", key=abs, ascending=False).head(ANSWERS_ROWS)
         how = "Correlation: Pearson's, over the answers of all methods, within each method."
-        equal = "Equal: share of the answers that both pass or both fail."
         columns = [
             Column("measure", [*rows["measure_a"]], "<"),
             Column("and", [*rows["measure_b"]], "<"),
             doc.decimals("correlation", rows["correlation"], 2, note=how),
-            doc.percents("equal", rows["equal_share"], note=equal),
             doc.counts("answers", rows["n"], keep=1),
         ]
         caption = "Agreement of the scorers"
