@@ -112,7 +112,8 @@ def gate(
         stands at every later look.
     ledger : str, optional
         Enter the gate into this ledger, which is made if there is none: it ships at the level that
-        is left at its place, so that of all that is shipped on average at most alpha is wrong.
+        is left at its place, so that of all that is shipped on average at most alpha is wrong. All
+        measures that decide must lie between bounds.
     ledger_error : {"fdr", "family"}
         What the ledger keeps: that share, or the chance of any wrong ship.
     promote : str, optional
@@ -167,7 +168,7 @@ def gate(
         shared, terms = looks.fixed(shared, terms)
     tests, entered = gate_tests(shared.units, terms), None
     if ledger is not None:
-        entered = _Entered.of(ledger, ledger_error, alpha, shared)
+        entered = _Entered.of(ledger, ledger_error, terms, shared)
         tests = entered.judged(tests, shared)
     if shared.changed:
         tests = replace(tests, decision="run more")
@@ -267,11 +268,17 @@ class _Entered:
     digest: str  #: what tells the units from others
 
     @classmethod
-    def of(cls, name: str, error: str, alpha: float, shared: Shared) -> _Entered:
+    def of(cls, name: str, error: str, terms: Terms, shared: Shared) -> _Entered:
         """The next place; gates before it that have entered nothing count as none that shipped."""
         from mlflow_mleval.store.ledger import Ledger
 
-        book = Ledger.open(name, alpha=alpha, error=error)
+        endless = [m for m in terms.margins if m not in shared.units.bounds]
+        if shared.units.means and endless:
+            raise ValueError(
+                f"`ledger` must go with measures between bounds, got {some(endless)}: of others "
+                "there is no evidence. Leave them out."
+            )
+        book = Ledger.open(name, alpha=terms.alpha, error=error)
         number = book.claim()
         before = book.gates()[: number - 1]
         ships = sum(gate.shipped for gate in before)
@@ -279,7 +286,7 @@ class _Entered:
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         asked = sum(gate.values["units"] == digest for gate in before if gate.values is not None)
         silent = some(gate.number for gate in before if gate.values is None)
-        level = ledger_level(alpha, number, ships, error)
+        level = ledger_level(terms.alpha, number, ships, error)
         return cls(Entry(name, number, level, ships, asked, error, silent), book, digest)
 
     def judged(self, tests: GateTests, shared: Shared) -> GateTests:

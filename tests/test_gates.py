@@ -462,6 +462,8 @@ def test_where_nobody_knows_how_bad_lost_units_can_be_that_is_said(db):
     asked = ["--champion", "base", "--min", "latency", "--margin", "1"]
     said = run("gate", "-n", "open", "new", *asked, code=4).output
     assert "nobody knows how bad those can be that new lacks" in said and "Too few" not in said
+    refused = run("gate", "-n", "open", "new", *asked, "--ledger", "l", code=2).output
+    assert "measures between bounds, got latency" in refused
 
 
 def test_a_column_of_too_many_values_is_no_slice(db):
