@@ -493,8 +493,6 @@ class Shared:
     changed: tuple[Changed, ...] = ()
     #: Measures of both sides of which nobody knows which way is better, and what is proposed.
     undirected: Mapping[str, Direction | None] = field(default_factory=dict)
-    #: Which measures of both sides cannot be judged, and why.
-    without: str = ""
 
     def bounded(self, stated: Stated) -> Shared:
         """With stated bounds, at which differences are cut, and a note on measures without any."""
@@ -548,9 +546,9 @@ class Shared:
         if wrong:
             text = (
                 f"`{name}` must name measures that both sides have, got {some(wrong)}. They have "
-                f"{some(self.directions)}.{did_you_mean(wrong, self.directions)} {self.without}"
+                f"{some(self.directions)}.{did_you_mean(wrong, self.directions)}"
             )
-            raise ValueError(text.rstrip())
+            raise ValueError(text)
         return found
 
     def margins(self, stated: Stated) -> dict[str, float]:
@@ -1057,16 +1055,15 @@ def _of_counts(asked: GateRequest, study: Study) -> Shared:
     if not shares or len(both) > 1:
         raise MissingResultsError("not both sides tell how many examples they were evaluated on.")
     others = [m for m in study.measures if m not in shares]
-    without = f"Not judged, for no counts are known: {some(others)}." if others else ""
     notes = [
         *_notes(study),
         "Only counts are known, and which answers differ is not: as many as possible are taken to. "
         'Fewer do once both sides log their answers: evaluators=["default", "mleval"] in '
         "mlflow.models.evaluate, mleval.log_evaluation(..., log_instances=True), or "
         "mleval evaluate --log-instances.",
-        *filter(None, [without]),
     ]
+    if others:
+        notes.append(f"Not judged, for no counts are known: {some(others)}.")
     ways: dict[str, Direction] = dict.fromkeys(shares, "max")
     ranges = dict.fromkeys(shares, (0.0, 1.0))
-    shared = _pooled(asked, "answers", {both[0]: tables}, study, notes, ways, ranges=ranges)
-    return replace(shared, without=without)
+    return _pooled(asked, "answers", {both[0]: tables}, study, notes, ways, ranges=ranges)
