@@ -396,8 +396,6 @@ class Comparison(Detailed):
             "rank": fused["mean_rank"],
             **fused[FLOWS],
             "mean_rank": mean,
-            "best_rank": self.ranks.min(),
-            "worst_rank": self.ranks.max(),
             "letters": [self.letters[m] if self.letters_apply else None for m in self.order],
             **(dict.fromkeys(("low", "high")) if self.options["control"] else self.possible),
         }
@@ -413,8 +411,6 @@ class Comparison(Detailed):
             "phi_plus": flows.plus,
             "phi_minus": flows.minus,
             "phi": flows.phi,
-            "tested_rank": self.ranks[methods].to_numpy(),
-            "tested_value": self.table[methods].to_numpy(),
         }
         order = np.argsort(flows.ranks, axis=1, kind="stable")
         table = {"dataset": self.ranks.index.repeat(len(methods)), "method": methods[order.ravel()]}
