@@ -359,25 +359,15 @@ class Verdict:
         """Of what it is a claim."""
         return OF.get(self.unit, "")
 
-    def word(self, margin: float = 0.0) -> str:
-        """Whether A is better by more than a margin.
-
-        YES where some difference is certainly larger and none certainly as far the other way; NO
-        where the opposite is certain, or all are certainly not larger; else TOO CLOSE. Without a
-        margin the test alone says what is certain: intervals may end at 0, or be of one pair alone.
+    def word(self) -> str:
+        """Whether A is better: YES or NO where differences are certain on one side alone, else TOO
+        CLOSE.
         """
-        rows = self.rows
-        beyond = {"low": 1.0, "high": -1.0}
-        better, worse = (
-            rows["separated"]
-            & (sign * rows["difference"] > 0)
-            & ((margin == 0) | rows[end].isna() | (sign * rows[end] > margin))
-            for end, sign in beyond.items()
-        )
-        if better.any() and not worse.any():
-            return YES
-        within = len(rows) > 0 and margin > 0 and bool((rows["high"] <= margin).all())
-        return NO if not better.any() and (worse.any() or within) else CLOSE
+        certain = self.rows.loc[self.rows["separated"].astype(bool), "difference"]
+        better, worse = (certain > 0).any(), (certain < 0).any()
+        if better == worse:
+            return CLOSE
+        return YES if better else NO
 
     @property
     def crossing(self) -> dict[str, list[str]]:
