@@ -343,15 +343,11 @@ class Promotion:
 
         client = store.connect()
         new, judged = (store.version_of(client, name) for name in (candidate, champion))
-        if new is None or judged is None:
+        if new is None or judged is None or new.name != judged.name:
             raise ValueError(
-                "`promote` must go with versions of a registered model, got "
-                f"{candidate if new is None else champion!r}. Name both as models:/NAME/VERSION or "
+                "`promote` must go with versions of one registered model, got "
+                f"{candidate!r} and {champion!r}. Name both as models:/NAME/VERSION or "
                 "models:/NAME@ALIAS."
-            )
-        if new.name != judged.name:
-            raise ValueError(
-                f"`promote` must go with one model, got {new.name!r} and {judged.name!r}."
             )
         return cls(new.name, alias, str(new.version), str(judged.version))
 
