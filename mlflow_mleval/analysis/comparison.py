@@ -79,7 +79,6 @@ from mlflow_mleval.analysis.posthoc.rank_tests import (
 )
 from mlflow_mleval.analysis.promethee import Gaia, Weights, tied_ranks
 from mlflow_mleval.errors import IncomparableRunsError
-from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.package import Detailed
 from mlflow_mleval.selection import Choices
 from mlflow_mleval.sentences import Argument, Message
@@ -472,24 +471,8 @@ class Comparison(Detailed):
 
     @property
     def measures(self) -> pd.DataFrame:
-        """One row a measure: what it is, who leads by it, and its own tests."""
-        table = self.measure_tests.rename_axis("measure").reset_index()
-        known = [MEASURES.get(measure) for measure in table["measure"]]
-        for at, name in ((2, "family"), (3, "source")):
-            table.insert(at, name, [getattr(measure, name, None) for measure in known])
-        return table
-
-    @property
-    def correlations(self) -> pd.DataFrame:
-        """One row a pair of measures: their mean absolute correlation, and whether it is
-        too large."""
-        if self.redundancy is None:
-            return pd.DataFrame(columns=["measure_a", "measure_b", "correlation", "redundant"])
-        matrix = self.redundancy.correlation
-        a, b = np.triu_indices(len(matrix), 1)
-        sides = {"measure_a": matrix.index[a], "measure_b": matrix.index[b]}
-        table = pd.DataFrame({**sides, "correlation": matrix.to_numpy()[a, b]})
-        return table.assign(redundant=table["correlation"] > self.redundancy.max_correlation)
+        """One row a measure: who leads by it, and its own tests."""
+        return self.measure_tests.rename_axis("measure").reset_index()
 
     @property
     def values_long(self) -> pd.DataFrame:

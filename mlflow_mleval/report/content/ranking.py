@@ -570,7 +570,7 @@ def measures_data(c: Comparison) -> Data:
 
 
 def measures_frames(c: Comparison) -> Frames:
-    return {"weights": c.weights_long, "measures": c.measures, "correlations": c.correlations}
+    return {"weights": c.weights_long, "measures": c.measures}
 
 
 def _by_measure(c: Comparison) -> doc.Table:
