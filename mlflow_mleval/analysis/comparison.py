@@ -583,8 +583,8 @@ def compare(
     ties : {"correct", "ignore"}
         Tie correction of the Friedman statistic; "ignore" reproduces the papers.
     test : {"max-t", "nemenyi", "wilcoxon", "bonferroni-dunn", "benjamini-hochberg"}
-        Which test decides about pairs; "bonferroni-dunn", for which "nemenyi" may stand, needs a
-        control.
+        Which test decides about pairs; "bonferroni-dunn" needs a control, "nemenyi" compares all
+        pairs.
     control : str, optional
         Compare every method with this one only.
     missing_is_failure : bool
@@ -629,7 +629,7 @@ def compare(
     fusion = study if isinstance(study, Fusion) else fuse(study)
     full = fusion.study
     on = full.measures[0] if len(full.measures) == 1 else on
-    test = _checked_test(fusion.given, on, test, control, missing_is_failure)
+    _check_choices(fusion.given, on, test, control, missing_is_failure)
     beyond_pvalues.checked_rope(rope or 0.0, "what is compared")
     probability(alpha, "alpha")
     n_resamples = WEIGHTINGS if stability is True else at_least_one(stability or 1, "stability")
@@ -776,10 +776,10 @@ def _stability(
     return Stability(fusion, fusion.given, again, matrix, options["n_draws"], options["seed"])
 
 
-def _checked_test(
+def _check_choices(
     study: Study, on: str, test: str, control: str | None, missing_is_failure: bool
-) -> str:
-    """The test that is asked for; errors for choices that do not fit the study."""
+) -> None:
+    """Errors for choices that do not fit the study."""
     one_of(test, "test", asked_names())
     if missing_is_failure and study.missing != "worst":
         text = "`missing_is_failure` must be False where missing results do not count as the worst"
@@ -789,7 +789,6 @@ def _checked_test(
         raise IncomparableRunsError(f"the control {control!r} is not among the methods {methods}.")
     if on != FUSED:
         study.cells(on)
-    return "bonferroni-dunn" if test == "nemenyi" and control is not None else test
 
 
 def _along_profiles(

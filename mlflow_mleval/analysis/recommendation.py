@@ -220,17 +220,8 @@ def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:
     difference = difference.mask(difference.abs() <= NOISE * size, 0.0)
     difference[study.minimize] *= -1
     intervals = mean_intervals(difference, c.options["alpha"])
-    columns = {
-        "weight": c.fusion.weights.mean(),
-        "mean_a": first.mean(),
-        "mean_b": second.mean(),
-        "n": difference.count(),
-        **intervals.rename(columns={"mean": "difference"}),
-        "wins": (difference > 0).sum(),
-        "ties": (difference == 0).sum(),
-        "losses": (difference < 0).sum(),
-    }
-    return pd.DataFrame(columns)
+    means = {"mean_a": first.mean(), "mean_b": second.mean(), "n": difference.count()}
+    return intervals.rename(columns={"mean": "difference"}).assign(**means)
 
 
 def pairs_of(c: Comparison, method: str) -> pd.DataFrame:

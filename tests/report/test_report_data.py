@@ -105,7 +105,7 @@ def test_parts_that_were_not_computed_are_null_and_explained():
 
 
 def test_a_control_is_named():
-    record = as_dict(published(control="BR", test="nemenyi"))
+    record = as_dict(published(control="BR", test="bonferroni-dunn"))
     assert record["nemenyi"]["test"] == "bonferroni-dunn" and record["nemenyi"]["control"] == "BR"
     assert record["ranking"][0]["letters"] is None and len(record["pairwise"]["pairs"]) == 11
 

@@ -34,7 +34,7 @@ DESIGNS = {
         "published": lambda: published(stability=True),
         "one measure": lambda: published(on="one_error"),
         "control": lambda: published(control="BR"),
-        "control by ranks": lambda: published(control="BR", test="nemenyi"),
+        "control by ranks": lambda: published(control="BR", test="bonferroni-dunn"),
         "one dataset": lambda: compare(study_of(3, 1)),
         "folds": lambda: compare(three_methods()),
         "two methods": lambda: compare(study_of(2, 5, measures=("f1",))),

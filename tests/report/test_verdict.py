@@ -47,7 +47,7 @@ DESIGNS = [
     (lambda: published(on="macro_f1"), "By mean macro_f1 over 11 datasets, HOMER (0.3321)"),
     (lambda: published(on="macro_f1", order="mean-rank"), "HOMER (3.68) is before CC (4.41)."),
     (lambda: published(control="BR"), "1 of 11 pairs with the control is separated: BR from PCT."),
-    (lambda: published(control="PCT", test="nemenyi"), "Bonferroni–Dunn, critical"),
+    (lambda: published(control="PCT", test="bonferroni-dunn"), "Bonferroni–Dunn, critical"),
     (lambda: compare(study_of(3, 1), on="f1"), "By f1 on d0, m1 (0.5064) is before m0 (0.5013)."),
     (lambda: compare(study_of(2, 4)), "no p-value of a pair lies below .125. It takes 6,"),
     (lambda: compare(study_of(2, 4), test="wilcoxon"), "It takes 6 datasets."),

@@ -693,10 +693,8 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
     columns = [
         doc.names("measure", measures.index),
         difference,
-        doc.won_tied_lost(measures),
         *map(Column, heads, zip(*means, strict=True)),
         doc.better(c.study.directions[m] for m in measures.index),
-        doc.decimals("weight", measures["weight"], 3),
     ]
     ranks, phi = c.ranks[[a, b]], c.fusion.phi[[a, b]]
     less = f"φ difference: the net flow of {name(a)} less that of {name(b)}."
