@@ -67,7 +67,6 @@ from mlflow_mleval.analysis.posthoc.max_t import (
     half_widths,
 )
 from mlflow_mleval.analysis.posthoc.rank_tests import (
-    Feasibility,
     FriedmanResult,
     NemenyiResult,
     PairwiseResult,
@@ -247,11 +246,6 @@ class Comparison(Detailed):
 
     def _made(self, key: str) -> Any:
         return next((made.result for made in self.posthoc if made.test.key == key), None)
-
-    @property
-    def feasibility(self) -> Feasibility | None:
-        """What signed ranks of pairs could show at all."""
-        return None if self.pairwise is None else self.pairwise.feasibility
 
     @property
     def letters_apply(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import permutations
-from math import ceil, comb, inf, isinf, isqrt, ldexp, log2
+from math import ceil, comb, inf, isinf, isqrt, log2
 from typing import ClassVar
 
 import numpy as np
@@ -243,27 +243,6 @@ class PairwiseResult(PairsTested):
         """The separated pairs as (better, worse)."""
         return better_and_worse(self.table[self.table["significant"]], "effect_size")
 
-    @property
-    def feasibility(self) -> Feasibility:
-        """What the design can show at all."""
-        control = self.control is not None
-        return feasibility(self.n_datasets, self.n_methods, self.alpha, control)
-
-
-@dataclass(frozen=True)
-class Feasibility:
-    """What signed ranks of pairs can show with so many datasets and methods."""
-
-    n_datasets: int
-    n_methods: int
-    n_comparisons: int
-    smallest_pvalue: float
-    smallest_corrected: float
-    can_reject: bool
-    datasets_needed: int
-    max_methods: int
-    message: str
-
 
 def wilcoxon_pairs(
     table: ArrayLike | pd.DataFrame,
@@ -339,7 +318,7 @@ def wilcoxon_pairs(
     columns = pd.concat(tested, ignore_index=True)
     corrected = decided(columns.pop("pvalue").to_numpy(), alpha)
     pairs = pd.DataFrame({**every.named(), **columns, **corrected, "exact": exact})
-    possible = feasibility(n, m, alpha, control is not None)
+    unable = cannot_reject(n, m, alpha, control is not None)
     return PairwiseResult(
         table=pairs,
         alpha=alpha,
@@ -348,7 +327,7 @@ def wilcoxon_pairs(
         n_comparisons=len(pairs),
         control=control,
         methods=every.frame.columns.tolist(),
-        warnings=() if possible.can_reject else (possible.message,),
+        warnings=(unable,) if unable else (),
     )
 
 
@@ -401,48 +380,23 @@ def share_at_most(ranks: AnyArray, limit: int) -> AnyArray:
     return np.ldexp(np.cumsum(ways), -len(ranks))
 
 
-def feasibility(
+def cannot_reject(
     n_datasets: int, n_methods: int, alpha: float = 0.05, control: bool = False
-) -> Feasibility:
-    """Whether signed ranks of pairs could reject anything, before looking at data: the smallest
-    p-value is 2 / 2^datasets, times the number of pairs."""
-    probability(alpha, "alpha")
-    if n_datasets < 1 or n_methods < 2:
-        raise ValueError(
-            f"`n_datasets` and `n_methods` must be at least 1 and 2, got {n_datasets} and "
-            f"{n_methods}."
-        )
+) -> str:
+    """That signed ranks of pairs can reject nothing, whatever the data, and what it would take: the
+    smallest p-value is 2 / 2^datasets, times the number of pairs; empty where they can."""
     pairs = n_methods - 1 if control else comb(n_methods, 2)
-    p = min(1.0, 2 * 0.5**n_datasets)
-    corrected = min(1.0, p * pairs)
-    needed = max(1, ceil(1 + log2(pairs / alpha)))
-    allowed = int(ldexp(alpha / 2, min(n_datasets, 1000)))
-    most = 0
-    if allowed:
-        most = allowed + 1 if control else (1 + isqrt(1 + 8 * allowed)) // 2
-
-    def short(x: float) -> str:
-        return f"{x:.2g}".replace("0.", ".", 1) if x < 1e-3 else f"{x:.4f}".lstrip("0")
-
-    can_reject = corrected <= alpha
-    can = "can" if can_reject else "cannot"
-    message = (
-        f"{n_methods} methods on {n_datasets} datasets {can} give a significant pair: the smallest "
-        f"signed-rank p-value is {short(p)}, times {count(pairs, 'comparison')} {short(corrected)}"
-    )
-    if not can_reject:
-        fewer = f" or at most {most} methods" if most else ""
-        message += f", above alpha = {alpha:g}. It takes {needed} datasets{fewer}"
-    return Feasibility(
-        n_datasets=n_datasets,
-        n_methods=n_methods,
-        n_comparisons=pairs,
-        smallest_pvalue=p,
-        smallest_corrected=corrected,
-        can_reject=can_reject,
-        datasets_needed=needed,
-        max_methods=most,
-        message=f"{message}.",
+    smallest = min(1.0, 2 * 0.5**n_datasets * pairs)
+    if smallest <= alpha:
+        return ""
+    needed = ceil(1 + log2(pairs / alpha))
+    allowed = int(alpha / 2 * 2**n_datasets)  # comparisons
+    most = allowed + 1 if control else (1 + isqrt(1 + 8 * allowed)) // 2
+    fewer = f" or at most {most} methods" if allowed else ""
+    return (
+        f"{n_methods} methods on {n_datasets} datasets cannot give a significant pair: the "
+        f"smallest signed-rank p-value, times {count(pairs, 'comparison')}, is {smallest:.3g}, "
+        f"above alpha = {alpha:g}. It takes {needed} datasets{fewer}."
     )
 
 
@@ -462,8 +416,7 @@ class Wilcoxon(Posthoc):
         return wilcoxon_pairs(tested.table, control=tested.control, alpha=tested.alpha, gaps=True)
 
     def unable(self, result: PairwiseResult) -> str:
-        design = result.feasibility
-        return "" if design.can_reject else design.message
+        return " ".join(result.warnings)
 
     def wording(self, result: PairwiseResult) -> str:
         return f"{self.title}, Holm's correction"

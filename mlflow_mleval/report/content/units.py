@@ -428,7 +428,7 @@ def data_over_datasets(c: Comparison) -> Data:
         tests[made.test.key] = {"test": made.test.asked, **doc.named(made.result, *keys)}
     if c.pairwise:
         tests["pairwise"] |= {"alternative": "two-sided", "pairs": rows_of_best(c, c.pairs)}
-    rest = doc.named(c, "skillings_mack", "feasibility", "decides", "decision", "separated")
+    rest = doc.named(c, "skillings_mack", "decides", "decision", "separated")
     rest |= {"cliques": c.cliques}
     unit = c.decides_over
     if unit and (c.deciding is None or c.deciding.test.over != unit):  # units where datasets cannot
