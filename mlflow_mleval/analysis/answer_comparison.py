@@ -86,7 +86,7 @@ def aligned(
             f"only {count(len(answers), 'method')} has values by instance; a comparison needs two."
         )
     measures = _of_all([a.values for a in answers.values()])
-    common, lost, notes = _common(answers, shared, asked_of)
+    common, notes = _common(answers, shared, asked_of)
     if not measures:
         had = "; ".join(f"{method}: {some(a.values, 5)}" for method, a in answers.items())
         raise IncomparableRunsError(f"the methods have no measure by instance in common ({had}).")
@@ -115,7 +115,6 @@ def aligned(
         column=partial(_column_of_answers, alike, common),
         answers=alike,
         passing=_of_all([measures, *(a.passing for a in answers.values())]),
-        lost=lost,
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -128,10 +127,8 @@ def _of_all(names: Sequence[Iterable[str]]) -> list[str]:
 
 def _common(
     answers: Mapping[str, Answers], shared: bool, asked_of: str | None
-) -> tuple[pd.Index, dict[str, float], list[str]]:
-    """The questions that all methods answered, or one of them; by method the share of all
-    questions, or of its own answers if more, that has no value; and notes on answers that lack.
-    """
+) -> tuple[pd.Index, list[str]]:
+    """The questions that all methods answered, or one of them; and notes on answers that lack."""
     questions = {method: a.values.index.unique() for method, a in answers.items()}
     first, *others = questions.values()
     every = first.append(others).unique().sort_values()
@@ -142,7 +139,7 @@ def _common(
             "same data, or say what identifies an instance (`instance_by`)."
         )
     known = f"{len(common):,} of {len(every):,} instances are known for all methods"
-    gone, gaps, share = [], [], {}
+    gone, gaps = [], []
     short = 1 - len(common) / len(every)
     for method, a in answers.items():
         n, counted = len(a.values), max(a.counted or len(a.values), 1)
@@ -151,7 +148,6 @@ def _common(
             gaps.append(f"{method}: {counted - n:,} of {counted:,} answers")
         if absent:
             gone.append(f"{method}: {absent:,} of {len(every):,}")
-        share[method] = max(absent / len(every), 1 - n / counted)
         short = max(short, 1 - n / counted)
     notes = []
     if gaps:
@@ -168,7 +164,7 @@ def _common(
         raise MissingResultsError(
             Message(" ".join(notes), f"{rest} instances (", Argument("shared", True), ").")
         )
-    return common, share, notes
+    return common, notes
 
 
 def _check_means(answers: Mapping[str, Answers], asked: pd.Index) -> None:

@@ -775,11 +775,9 @@ def one_table(parts: Iterable[tuple[str, pd.Series]], column: str) -> pd.Series:
             f"({' and '.join(f'{quoted(r.cluster)} by {r.method}' for r in of.itertuples())})"
             for instance, of in wrong.groupby("instance", sort=False)
         ]
-        more = f" and {len(shown) - _NAMED:,} more" if len(shown) > _NAMED else ""
         raise IncomparableRunsError(
             f"{column!r} must put each instance into one cluster, and puts {len(shown):,} into "
-            f"several: {', '.join(shown[:_NAMED])}{more}. Correct it in the data, or name another "
-            "column."
+            f"several: {some(shown, _NAMED)}. Correct it in the data, or name another column."
         )
     clusters = named.set_index("instance")["cluster"].reindex(rows.index.unique()).astype(object)
     return clusters.where(clusters.notna(), None)

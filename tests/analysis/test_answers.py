@@ -58,7 +58,6 @@ def test_lost_answers_are_a_doubt_while_few_and_an_error_when_many():
             aligned(dict(zip("ab", pair, strict=True)))
     kept = aligned({"a": whole, "b": half}, shared=True)
     assert len(kept.tables["a"]) == 48 and "48 of 100 instances are known" in kept.notes[1]
-    assert kept.lost == {"a": 0.0, "b": 0.52}
     told = aligned({"a": whole, "b": few}).notes
     assert "b: 3 of 100 answers" in told[0] and "97 of 100 instances" in told[1]
 

@@ -188,7 +188,6 @@ def test_skillings_mack_gives_the_published_example():
     result = skillings_mack(ASSEMBLY)
     assert (round(result.statistic, 3), result.df, result.dropped) == (15.493, 3, ())
     assert result.pvalue == pytest.approx(0.00144, abs=1e-5)
-    assert result.adjusted_sums.idxmin() == 0
 
 
 @given(tables)

@@ -56,7 +56,6 @@ class PairsTested:
     table: pd.DataFrame
     alpha: float
     n_datasets: int
-    n_methods: int
     n_comparisons: int
     control: Hashable | None
     methods: list[Hashable]
@@ -271,7 +270,6 @@ def max_t(
         table=pd.DataFrame(table, copy=False),  # of half a million pairs a copy is much
         alpha=alpha,
         n_datasets=len(frame),
-        n_methods=frame.shape[1],
         n_comparisons=len(n_of),
         control=control,
         methods=frame.columns.tolist(),
@@ -462,7 +460,6 @@ class OverFolds(Posthoc):
             table=pd.DataFrame(table),
             alpha=tested.alpha,
             n_datasets=len(self.by_dataset),
-            n_methods=len(names),
             n_comparisons=len(rows),
             control=None,
             methods=[*names],

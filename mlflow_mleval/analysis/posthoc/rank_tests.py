@@ -50,7 +50,6 @@ class NemenyiResult:
     mean_ranks: pd.Series
     alpha: float
     n_datasets: int
-    n_methods: int
     control: Hashable | None = None
     warnings: tuple[str, ...] = ()
 
@@ -164,7 +163,6 @@ def _by_mean_ranks(
         mean_ranks=mean,
         alpha=alpha,
         n_datasets=n,
-        n_methods=m,
         control=control[0] if control else None,
     )
 
@@ -323,7 +321,6 @@ def wilcoxon_pairs(
         table=pairs,
         alpha=alpha,
         n_datasets=n,
-        n_methods=m,
         n_comparisons=len(pairs),
         control=control,
         methods=every.frame.columns.tolist(),
@@ -507,11 +504,9 @@ class SkillingsMackResult:
     statistic: float
     pvalue: float
     df: int
-    adjusted_sums: pd.Series
     dropped: tuple[Hashable, ...]
     parts: list[list[Hashable]]
     n_datasets: int
-    n_methods: int
     warnings: tuple[str, ...] = ()
 
 
@@ -681,11 +676,9 @@ def skillings_mack(table: ArrayLike | pd.DataFrame) -> SkillingsMackResult:
         statistic=statistic,
         pvalue=float(special.chdtrc(df, statistic)),
         df=df,
-        adjusted_sums=pd.Series(sums, table.columns, name="adjusted_sum"),
         dropped=tuple(dropped),
         parts=parts,
         n_datasets=len(values),
-        n_methods=table.shape[1],
         warnings=tuple(warnings),
     )
 
