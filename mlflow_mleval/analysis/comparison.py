@@ -87,7 +87,6 @@ from mlflow_mleval.validation import (
     at_least_one,
     known_keywords,
     one_of,
-    present,
     probability,
 )
 
@@ -315,19 +314,12 @@ class Comparison(Detailed):
         """By row: why a separation is not to be trusted; empty where it is, or where there
         is none."""
         assert self.deciding is not None  # where there are pairs
-        always = []
-        # max-T judges all pairs together by itself
-        if self.deciding.test.over == "datasets" and self.decides != "max-t":
-            alike = present(self.friedman).best_pvalue > self.options["alpha"]
-            if alike and len(self.order) > 2:
-                always.append("Friedman's test over all methods finds no difference")
         counted = self.deciding.test.by_mean_ranks or self.options["missing_is_failure"]
         filled = {method for _, method in self.study.filled} if counted else set()
-        often = [*always, f"results of the two were filled by the policy {self.study.missing}"]
+        often = f"results of the two were filled by the policy {self.study.missing}"
         # objects, for texts of numpy take the room of the longest in every row
-        doubts = np.full(len(pairs), "; ".join(always), dtype=object)
-        doubts[pairs[[*PAIR]].isin(filled).any(axis=1)] = "; ".join(often)
-        doubts[~pairs["separated"]] = ""
+        doubts = np.full(len(pairs), "", dtype=object)
+        doubts[pairs["separated"] & pairs[[*PAIR]].isin(filled).any(axis=1)] = often
         return doubts
 
     def tests_over(self, unit: str) -> Mapping[str, PairTests]:
