@@ -391,11 +391,6 @@ class OverRepeats(MaxT):
         self.n_datasets = n_datasets
         self.same_split = same_split
 
-    def unable(self, result: MaxTResult) -> str:
-        if 1 / result.n_resamples <= result.alpha:
-            return ""
-        return f"{self._blocks(result)} cannot say who is better."
-
     def wording(self, result: MaxTResult) -> str:
         return f"step-down max-T over {self._blocks(result)}"
 
