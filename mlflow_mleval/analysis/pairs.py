@@ -76,11 +76,10 @@ class PairDifferences:
         direction: Direction = "max",
         control: Hashable | None = None,
         *,
-        gaps: bool = True,
         name: str = "table",
     ) -> None:
         one_of(direction, "direction", ("max", "min"))
-        self.frame = (incomplete_table if gaps else complete_table)(table, name)
+        self.frame = incomplete_table(table, name)
         values = self.frame.to_numpy()
         if bad := int(np.isinf(values).sum()):
             raise ValueError(

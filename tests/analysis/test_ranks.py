@@ -307,8 +307,6 @@ def test_pairs_matrix_and_control():
 
 
 def test_tables_that_signed_ranks_cannot_use_are_refused():
-    with pytest.raises(ValueError, match=r"1 of 4 empty.*policy"):
-        wilcoxon_pairs([[1, np.nan], [2, 3]])
     with pytest.raises(ValueError, match="finite, got 1 infinite"):
         wilcoxon_pairs([[1, np.inf], [2, 3]])
     with pytest.raises(ValueError, match="`alpha`"):
@@ -339,6 +337,6 @@ def test_a_design_can_reject_what_the_best_possible_table_gives(n_datasets, n_me
 def test_blocks_of_pairs_give_what_all_at_once_give(monkeypatch):
     table = np.random.default_rng(0).random((7, 9)).round(1)
     table[2, 3] = table[2, 5] = np.nan
-    whole = wilcoxon_pairs(table, gaps=True).table
+    whole = wilcoxon_pairs(table).table
     monkeypatch.setattr(rank_tests, "_CELLS", 4 * 7)
-    pd.testing.assert_frame_equal(wilcoxon_pairs(table, gaps=True).table, whole)
+    pd.testing.assert_frame_equal(wilcoxon_pairs(table).table, whole)

@@ -246,7 +246,6 @@ def wilcoxon_pairs(
     table: ArrayLike | pd.DataFrame,
     control: Hashable | None = None,
     alpha: float = 0.05,
-    gaps: bool = False,
 ) -> PairwiseResult:
     r"""Wilcoxon's signed-rank test of every pair of methods over datasets, exact with ties and
     zeros, with Holm's correction for the number of pairs.
@@ -263,19 +262,17 @@ def wilcoxon_pairs(
     Parameters
     ----------
     table : array_like or pandas.DataFrame, shape (datasets, methods)
-        Values of one measure, larger is better.
+        Values of one measure, larger is better. NaN where a method has none: a pair goes by the
+        datasets on which both have one.
     control : hashable, optional
         Compare every method with this one only: method_b of every pair.
     alpha : float
         Family-wise significance level.
-    gaps : bool
-        Whether cells may be empty: a pair then goes by the datasets on which both methods have a
-        value.
 
     Raises
     ------
     ValueError
-        Fewer than two datasets or methods, empty or infinite cells, an unknown control or option.
+        Fewer than two datasets or methods, infinite cells, an unknown control.
 
     Examples
     --------
@@ -287,7 +284,7 @@ def wilcoxon_pairs(
     [('a', 'b')]
     """
     probability(alpha, "alpha")
-    every = PairDifferences(table, control=control, gaps=gaps)
+    every = PairDifferences(table, control=control)
     n, m = every.frame.shape
     exact = n <= EXACT_RANKS
     tested, block = [], max(1, _CELLS // n)
@@ -410,7 +407,7 @@ class Wilcoxon(Posthoc):
     sources: ClassVar[tuple[str, ...]] = ("Wilcoxon 1945", "Pratt 1959", "Benavoli et al. 2016")
 
     def run(self, tested: Tested) -> PairwiseResult:
-        return wilcoxon_pairs(tested.table, control=tested.control, alpha=tested.alpha, gaps=True)
+        return wilcoxon_pairs(tested.table, control=tested.control, alpha=tested.alpha)
 
     def unable(self, result: PairwiseResult) -> str:
         return " ".join(result.warnings)
