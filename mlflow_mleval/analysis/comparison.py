@@ -427,22 +427,14 @@ class Comparison(Detailed):
         return {m: v_shape(table).mean() for m, table in tables.items()}
 
     @cached_property
-    def measure_tests(self) -> pd.DataFrame:
-        """By measure: leader, its mean rank, Friedman and Iman-Davenport p."""
+    def measures(self) -> pd.DataFrame:
+        """By measure: direction, who leads by it alone, and its mean rank."""
         rows = {}
-        for measure in self.study.measures:
-            ranks = self.study.ranks(measure)
-            first = self._scores_by_measure[measure].idxmax()
-            enough = len(ranks) >= MIN_DATASETS
-            test = friedman(ranks, ties=self.options["ties"]) if enough else None
-            rows[measure] = {
-                "direction": self.study.directions[measure],
-                "leader": first,
-                "mean_rank": ranks[first].mean(),
-                "friedman_pvalue": test.pvalue if test else float("nan"),
-                "iman_davenport_pvalue": test.iman_davenport_pvalue if test else float("nan"),
-            }
-        return pd.DataFrame.from_dict(rows, orient="index")
+        for measure, scores in self._scores_by_measure.items():
+            first = scores.idxmax()
+            way, mean = self.study.directions[measure], self.study.ranks(measure)[first].mean()
+            rows[measure] = {"direction": way, "leader": first, "mean_rank": mean}
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("measure")
 
     @property
     def concordance(self) -> pd.DataFrame:
@@ -454,11 +446,6 @@ class Comparison(Detailed):
         """One row a dataset and measure."""
         weights = self.fusion.weights.rename_axis(index="dataset", columns="measure")
         return weights.stack().rename("weight").reset_index()
-
-    @property
-    def measures(self) -> pd.DataFrame:
-        """One row a measure: who leads by it, and its own tests."""
-        return self.measure_tests.rename_axis("measure").reset_index()
 
     @property
     def values_long(self) -> pd.DataFrame:
