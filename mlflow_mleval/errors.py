@@ -97,10 +97,6 @@ class UndirectedError(ChoiceError, MeasureError, NoRunsError):
         return [(told(better), {f"{way}imize": silent, **more}) for better, way in ways]
 
 
-class MarginError(ChoiceError, MeasureError):
-    """A gate has no margin for any measure; the way states one."""
-
-
 class ImportFileError(MlevalError):
     """A file of results or predictions is malformed; the text names the row and the column."""
 

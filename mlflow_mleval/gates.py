@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -31,7 +30,6 @@ from mlflow_mleval.analysis.gate_tests import (
 )
 from mlflow_mleval.errors import (
     IncomparableRunsError,
-    MarginError,
     MeasureError,
     MissingResultsError,
     NoRunsError,
@@ -45,7 +43,6 @@ from mlflow_mleval.study import Study, Units, left_out
 from mlflow_mleval.validation import AnyArray, Stated, by_name, of_kind, one_of, refuse_keywords
 
 if TYPE_CHECKING:
-    from mlflow_mleval.analysis.pairs import Crossings
     from mlflow_mleval.store.ledger import Ledger
     from mlflow_mleval.store.run_answers import SelectedAnswers
 
@@ -115,7 +112,8 @@ def gate(
         stands at every later look.
     ledger : str, optional
         Enter the gate into this ledger, which is made if there is none: it ships at the level that
-        is left at its place, so that of all that is shipped on average at most alpha is wrong.
+        is left at its place, so that of all that is shipped on average at most alpha is wrong. All
+        measures that decide must lie between bounds.
     ledger_error : {"fdr", "family"}
         What the ledger keeps: that share, or the chance of any wrong ship.
     promote : str, optional
@@ -160,7 +158,6 @@ def gate(
         cluster,
         of_answers,
         of_folds,
-        alpha,
     )
     move = None if promote is None else Promotion.of(candidate, champion, promote)
     shared = asked.read(over).bounded(bounds)
@@ -171,7 +168,7 @@ def gate(
         shared, terms = looks.fixed(shared, terms)
     tests, entered = gate_tests(shared.units, terms), None
     if ledger is not None:
-        entered = _Entered.of(ledger, ledger_error, alpha, shared)
+        entered = _Entered.of(ledger, ledger_error, terms, shared)
         tests = entered.judged(tests, shared)
     if shared.changed:
         tests = replace(tests, decision="run more")
@@ -187,7 +184,6 @@ def gate(
         criteria=_criteria(shared, alpha),
         entry=None if entered is None else entered.entry,
         changed=shared.changed,
-        crossings=shared.crossings,
         stands=stands,
         notes=shared.notes,
         runs=shared.runs,
@@ -272,11 +268,17 @@ class _Entered:
     digest: str  #: what tells the units from others
 
     @classmethod
-    def of(cls, name: str, error: str, alpha: float, shared: Shared) -> _Entered:
+    def of(cls, name: str, error: str, terms: Terms, shared: Shared) -> _Entered:
         """The next place; gates before it that have entered nothing count as none that shipped."""
         from mlflow_mleval.store.ledger import Ledger
 
-        book = Ledger.open(name, alpha=alpha, error=error)
+        endless = [m for m in terms.margins if m not in shared.units.bounds]
+        if shared.units.means and endless:
+            raise ValueError(
+                f"`ledger` must go with measures between bounds, got {some(endless)}: of others "
+                "there is no evidence. Leave them out."
+            )
+        book = Ledger.open(name, alpha=terms.alpha, error=error)
         number = book.claim()
         before = book.gates()[: number - 1]
         ships = sum(gate.shipped for gate in before)
@@ -284,7 +286,7 @@ class _Entered:
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         asked = sum(gate.values["units"] == digest for gate in before if gate.values is not None)
         silent = some(gate.number for gate in before if gate.values is None)
-        level = ledger_level(alpha, number, ships, error)
+        level = ledger_level(terms.alpha, number, ships, error)
         return cls(Entry(name, number, level, ships, asked, error, silent), book, digest)
 
     def judged(self, tests: GateTests, shared: Shared) -> GateTests:
@@ -341,15 +343,11 @@ class Promotion:
 
         client = store.connect()
         new, judged = (store.version_of(client, name) for name in (candidate, champion))
-        if new is None or judged is None:
+        if new is None or judged is None or new.name != judged.name:
             raise ValueError(
-                "`promote` must go with versions of a registered model, got "
-                f"{candidate if new is None else champion!r}. Name both as models:/NAME/VERSION or "
+                "`promote` must go with versions of one registered model, got "
+                f"{candidate!r} and {champion!r}. Name both as models:/NAME/VERSION or "
                 "models:/NAME@ALIAS."
-            )
-        if new.name != judged.name:
-            raise ValueError(
-                f"`promote` must go with one model, got {new.name!r} and {judged.name!r}."
             )
         return cls(new.name, alias, str(new.version), str(judged.version))
 
@@ -437,8 +435,6 @@ def _criteria(shared: Shared, alpha: float) -> pd.DataFrame:
 
 #: The loss that does not matter, of measures between 0 and 1 of which none is stated.
 MARGIN = 0.01
-#: Measures of which a message states a margin.
-_STATED = 6
 #: Fewer datasets than this cannot decide; then repeats count, where there are any.
 _LEAST_DATASETS = 5
 #: Values of a column whose units are parts.
@@ -493,10 +489,6 @@ class Shared:
     changed: tuple[Changed, ...] = ()
     #: Measures of both sides of which nobody knows which way is better, and what is proposed.
     undirected: Mapping[str, Direction | None] = field(default_factory=dict)
-    #: Which measures of both sides cannot be judged, and why.
-    without: str = ""
-    #: Over repeats, where either side is certainly better on some dataset.
-    crossings: Crossings = ()
 
     def bounded(self, stated: Stated) -> Shared:
         """With stated bounds, at which differences are cut, and a note on measures without any."""
@@ -550,9 +542,9 @@ class Shared:
         if wrong:
             text = (
                 f"`{name}` must name measures that both sides have, got {some(wrong)}. They have "
-                f"{some(self.directions)}.{did_you_mean(wrong, self.directions)} {self.without}"
+                f"{some(self.directions)}.{did_you_mean(wrong, self.directions)}"
             )
-            raise ValueError(text.rstrip())
+            raise ValueError(text)
         return found
 
     def margins(self, stated: Stated) -> dict[str, float]:
@@ -564,12 +556,10 @@ class Shared:
         if not margins:
             text = (
                 f"no margin is known for {some(self.directions)}: only measures between 0 and 1 "
-                "have one by default. State what loss does not matter."
+                "have one by default. State what loss does not matter: "
             )
-            means = {m: self.values[m].abs().mean() for m in [*self.directions][:_STATED]}
-            small = {m: float(f"{mean / 100 or MARGIN:.1g}") for m, mean in means.items()}
-            what = "take about 1% of the candidate's mean, which somebody has to confirm"
-            raise MarginError(text, [(what, {"margins": small})])
+            one = Argument("margins", (f"{next(iter(self.directions))}=NUMBER",))
+            raise MeasureError(Message(text, one, "."))
         return margins
 
 
@@ -585,8 +575,6 @@ class GateRequest:
     cluster: str | None = None
     of_answers: Choices = field(default_factory=dict)
     of_folds: Choices = field(default_factory=dict)
-    #: The level at which a side is called better on a dataset, all of them together.
-    alpha: float = 0.05
 
     def read(self, over: str) -> Shared:
         """The units, of the kind that is asked for or the first that the runs hold."""
@@ -616,28 +604,17 @@ class GateRequest:
     def _resolved(self) -> GateRequest:
         """The same with the two sides as methods of the selection."""
         from mlflow_mleval.store import store
-        from mlflow_mleval.store.repeats import everywhere
 
         chosen, sides = self.selection, list(self.sides)
         read: dict[str, Any] = {"methods": sides}
         if not (chosen.experiment_names or chosen.experiment_ids or chosen.filter_string):
-            client, places = store.connect(), []
+            client = store.connect()
             sides = [store.run_of(client, each) for each in self.sides]
             read = {"run_ids": sides, "method_by": ("run_id",)}
-            if not any(map(_RUN_ID.fullmatch, sides)):
-                # methods of the only experiment with runs of these names, if there is one
-                every = everywhere(client, Selection()).experiment_ids
-                for name in sides if every and "'" not in "".join(sides) else ():
-                    runs = store.search(client, every, f"run_name = '{name}'")
-                    places.append({run.info.experiment_id for run in runs})
-                if not places or len(place := set.intersection(*places)) != 1:
-                    if files := [each for each in sides if Path(each).is_file()]:
-                        text = f"a gate compares runs, got files ({some(files)}). Log what they "
-                        text += "hold with mleval evaluate or mleval import, and name the runs."
-                        raise NoRunsError(text)
-                    text = f"no run is called {' or '.join(sides)}. Methods take their "
-                    raise NoRunsError(Message(f"{text}experiments, too: ", store.EXPERIMENTS, "."))
-                sides, read = [*self.sides], {"experiment_ids": [*place], "methods": self.sides}
+            if names := [each for each in sides if not _RUN_ID.fullmatch(each)]:
+                text = f"{some(names)} must be the id of a run or a model (models:/NAME@ALIAS). "
+                text += "Names of methods take their experiments, too: "
+                raise NoRunsError(Message(text, store.EXPERIMENTS, "."))
         if sides[0] == sides[1]:
             text = "`candidate` and `champion` must be different runs or methods"
             raise ValueError(f"{text}, got {sides[0]} for both.")
@@ -1035,9 +1012,6 @@ def _label_slices(
 
 def _of_repeated_runs(asked: GateRequest, study: Study) -> Shared:
     """Blocks of dataset and repeat, by seed where both have the same, else in order."""
-    from mlflow_mleval.analysis.comparison import tests_of_repeats
-    from mlflow_mleval.analysis.pairs import crossings
-
     if study.repeats is None:
         raise MissingResultsError("neither side has repeats. Log runs with other seeds.")
     both, notes, paired = _of_both(study, asked), [], {}
@@ -1052,10 +1026,7 @@ def _of_repeated_runs(asked: GateRequest, study: Study) -> Shared:
             notes.append(f"On {dataset} the seeds differ: {least} repeats are paired in order.")
             a, b = (each.head(least).reset_index(drop=True) for each in (a, b))
         paired[dataset] = a, b
-    tests = tests_of_repeats(study, [*study.measures], asked.alpha) if len(both) > 1 else {}
-    found = [one for one in crossings(tests) if {*one[1]} == {*asked.sides}]
-    shared = _of_means(asked, study, "repeats", paired, notes)
-    return replace(shared, crossings=found)
+    return _of_means(asked, study, "repeats", paired, notes)
 
 
 def _of_counts(asked: GateRequest, study: Study) -> Shared:
@@ -1080,16 +1051,15 @@ def _of_counts(asked: GateRequest, study: Study) -> Shared:
     if not shares or len(both) > 1:
         raise MissingResultsError("not both sides tell how many examples they were evaluated on.")
     others = [m for m in study.measures if m not in shares]
-    without = f"Not judged, for no counts are known: {some(others)}." if others else ""
     notes = [
         *_notes(study),
         "Only counts are known, and which answers differ is not: as many as possible are taken to. "
         'Fewer do once both sides log their answers: evaluators=["default", "mleval"] in '
         "mlflow.models.evaluate, mleval.log_evaluation(..., log_instances=True), or "
         "mleval evaluate --log-instances.",
-        *filter(None, [without]),
     ]
+    if others:
+        notes.append(f"Not judged, for no counts are known: {some(others)}.")
     ways: dict[str, Direction] = dict.fromkeys(shares, "max")
     ranges = dict.fromkeys(shares, (0.0, 1.0))
-    shared = _pooled(asked, "answers", {both[0]: tables}, study, notes, ways, ranges=ranges)
-    return replace(shared, without=without)
+    return _pooled(asked, "answers", {both[0]: tables}, study, notes, ways, ranges=ranges)

@@ -110,7 +110,6 @@ class Units:
     #: Measures of pass or fail.
     passing: Sequence[str] = ()
     #: By method, the share of units that have no value.
-    lost: Mapping[str, float] = field(default_factory=dict)
     weighted: bool = False
     notes: tuple[str, ...] = ()
 

@@ -4,7 +4,6 @@ tests.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial, reduce
@@ -31,7 +30,12 @@ from mlflow_mleval.errors import (
     MissingResultsError,
     UndirectedError,
 )
-from mlflow_mleval.measures.metric_names import directions, proposed_direction, range_of
+from mlflow_mleval.measures.metric_names import (
+    directions,
+    is_cost,
+    proposed_direction,
+    range_of,
+)
 from mlflow_mleval.measures.registry import MEASURES, Direction
 from mlflow_mleval.sentences import PROPOSED, Argument, Message, count, grouped, quoted, some
 from mlflow_mleval.study import Units
@@ -82,7 +86,7 @@ def aligned(
             f"only {count(len(answers), 'method')} has values by instance; a comparison needs two."
         )
     measures = _of_all([a.values for a in answers.values()])
-    common, lost, notes = _common(answers, shared, asked_of)
+    common, notes = _common(answers, shared, asked_of)
     if not measures:
         had = "; ".join(f"{method}: {some(a.values, 5)}" for method, a in answers.items())
         raise IncomparableRunsError(f"the methods have no measure by instance in common ({had}).")
@@ -111,7 +115,6 @@ def aligned(
         column=partial(_column_of_answers, alike, common),
         answers=alike,
         passing=_of_all([measures, *(a.passing for a in answers.values())]),
-        lost=lost,
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -124,10 +127,8 @@ def _of_all(names: Sequence[Iterable[str]]) -> list[str]:
 
 def _common(
     answers: Mapping[str, Answers], shared: bool, asked_of: str | None
-) -> tuple[pd.Index, dict[str, float], list[str]]:
-    """The questions that all methods answered, or one of them; by method the share of all
-    questions, or of its own answers if more, that has no value; and notes on answers that lack.
-    """
+) -> tuple[pd.Index, list[str]]:
+    """The questions that all methods answered, or one of them; and notes on answers that lack."""
     questions = {method: a.values.index.unique() for method, a in answers.items()}
     first, *others = questions.values()
     every = first.append(others).unique().sort_values()
@@ -138,7 +139,7 @@ def _common(
             "same data, or say what identifies an instance (`instance_by`)."
         )
     known = f"{len(common):,} of {len(every):,} instances are known for all methods"
-    gone, gaps, share = [], [], {}
+    gone, gaps = [], []
     short = 1 - len(common) / len(every)
     for method, a in answers.items():
         n, counted = len(a.values), max(a.counted or len(a.values), 1)
@@ -147,7 +148,6 @@ def _common(
             gaps.append(f"{method}: {counted - n:,} of {counted:,} answers")
         if absent:
             gone.append(f"{method}: {absent:,} of {len(every):,}")
-        share[method] = max(absent / len(every), 1 - n / counted)
         short = max(short, 1 - n / counted)
     notes = []
     if gaps:
@@ -164,7 +164,7 @@ def _common(
         raise MissingResultsError(
             Message(" ".join(notes), f"{rest} instances (", Argument("shared", True), ").")
         )
-    return common, share, notes
+    return common, notes
 
 
 def _check_means(answers: Mapping[str, Answers], asked: pd.Index) -> None:
@@ -317,12 +317,8 @@ def compare_answers(
     groups = None if cluster is None else answered.column(cluster)
     if cluster in answered.measures:
         measures = [m for m in answered.measures if m != cluster]
-        about = f"{cluster} says which instances belong together"
-        if not measures:
-            raise MissingResultsError(f"{about}, and there is no other measure.")
-        notes = (*answered.notes, f"{about}, and is no measure here.")
-        passing = [m for m in answered.passing if m != cluster]
-        answered = replace(answered, measures=measures, passing=passing, notes=notes)
+        notes = (*answered.notes, f"{cluster} names clusters, and is no measure here.")
+        answered = replace(answered, measures=measures, notes=notes)
     answered, better, granted = directed(answered, minimize, maximize, ways=ways, named=named)
     sides = grouped((better[m], m) for m in answered.measures)
     tests = instance_tests(
@@ -426,10 +422,6 @@ DECLARED = (
     *(". Declare it: ", Argument("minimize"), " or ", Argument("maximize")),
     *(", or take what is proposed: ", PROPOSED, "."),
 )
-#: What an answer takes, of which less is better, by a part of the name.
-_COST = re.compile(
-    r"(^|[_./ -])(latency|duration|cost|price|usd|tokens|seconds|elapsed)([_./ -]|$)", re.IGNORECASE
-)
 
 
 def directed(
@@ -446,58 +438,58 @@ def directed(
     what scorers said. Others are left out, with a note; measures that were `named` must have a
     direction.
     """
-    less, more = [*minimize], [*maximize]
-    kinds: dict[str, list[str]] = {kind: [] for kind in (*_KINDS, "")}
-    for measure in answered.measures:
-        if measure in {*less, *more, *MEASURES}:
-            continue
-        if measure in answered.passing:
-            kind = "passing"
-        elif _COST.search(measure):
-            kind = "takes"
-        else:
-            assumed = "assumed" if is_scored(answered, measure) else ""
-            kind = proposed_direction(measure) or assumed
-        kinds[kind].append(measure)
-    kinds["takes"].sort()
-    less, more = less + kinds["takes"], more + kinds["passing"]
-    proposed = {"max": kinds["max"] + kinds["assumed"], "min": kinds["min"]}
-    notes, unknown = [], kinds[""]
-    if ways != "proposed":
-        open_ones = {*unknown, *proposed["max"], *proposed["min"]}
-        unknown = [m for m in answered.measures if m in open_ones]
-    elif reasons := _told(kinds, "max", "min", "assumed"):
-        less, more = less + proposed["min"], more + proposed["max"]
-        notes.append(f"Directions taken as proposed: {'; '.join(reasons)}.")
-    if unknown:
+    declared = {*minimize, *maximize, *MEASURES}
+    undeclared = [m for m in answered.measures if m not in declared]
+    own, proposed = _by_themselves(answered, undeclared)
+    taken, notes = own, []
+    if ways == "proposed" and proposed:
+        taken = own | proposed
+        notes.append(f"Directions taken as proposed: {_sides(proposed)}.")
+    if unknown := [m for m in undeclared if m not in taken]:
         if named or len(unknown) == len(answered.measures):
-            suggested = dict.fromkeys(proposed["max"], "max")
-            suggested |= dict.fromkeys(proposed["min"], "min")
+            suggested = {m: proposed[m] for m in unknown if m in proposed}
             text = f"no direction is known for {some(unknown)}."
             raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, named))
         notes.append(Message(f"Left out, for no direction is known: {some(unknown)}", *DECLARED))
     measures = [m for m in answered.measures if m not in unknown]
-    either = Argument("minimize"), ", ", Argument("maximize")
-    wrong = ") if that is wrong."
-    granted = [Message(text, *either, wrong) for text in _told(kinds, "passing")]
-    granted += [Message(text, either[2], wrong) for text in _told(kinds, "takes")]
+    sides = grouped((way, m) for m, way in taken.items())
+    better = directions(
+        measures, [*minimize, *sides.get("min", ())], [*maximize, *sides.get("max", ())]
+    )
+    granted = []
+    if own:
+        either = Argument("minimize"), ", ", Argument("maximize")
+        text = f"Taken for granted: {_sides(own)}. Declare it ("
+        granted = [Message(text, *either, ") if that is wrong.")]
     answered = replace(answered, measures=measures, notes=(*answered.notes, *notes))
-    return answered, directions(measures, less, more), granted
+    return answered, better, granted
 
 
-#: Why a side of a measure is taken for better that nobody declared.
-_KINDS = {
-    "passing": "Passing is taken for better on {}: declare it (",
-    "takes": "Less is taken for better on {}, by their names: declare it (",
-    "max": "larger values of {} are better, by the name",
-    "min": "smaller values of {} are better, by the name",
-    "assumed": "larger values of {} are better, as MLflow assumes of a scorer",
-}
+def _by_themselves(
+    answered: Units, measures: Sequence[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Which way measures are better that pass or fail or that an answer takes; and what is proposed
+    of others.
+    """
+    own, proposed = dict[str, str](), dict[str, str]()
+    for measure in measures:
+        if measure in answered.passing:
+            own[measure] = "max"
+        elif is_cost(measure):
+            own[measure] = "min"
+        elif way := proposed_direction(measure):
+            proposed[measure] = way
+        elif is_scored(answered, measure):
+            proposed[measure] = "max"
+    return own, proposed
 
 
-def _told(kinds: Mapping[str, Sequence[str]], *which: str) -> list[str]:
-    """The texts of these kinds, of those that there are."""
-    return [_KINDS[kind].format(some(kinds[kind])) for kind in which if kinds[kind]]
+def _sides(better: Mapping[str, str]) -> str:
+    """Which values of measures are better, as a clause."""
+    sides = (("larger", "max"), ("smaller", "min"))
+    named = [(size, [m for m in better if better[m] == way]) for size, way in sides]
+    parts = (f"{size} values of {some(measures)}" for size, measures in named if measures)
+    return f"{' and '.join(parts)} are better"
 
 
 def is_scored(answered: Units, measure: str) -> bool:
@@ -544,21 +536,17 @@ def most_different(
 
 def agreement(answered: Units) -> pd.DataFrame:
     """How much pairs of measures agree on the same answers: Pearson's correlation within methods,
-    the share of equal values (for two of pass or fail), and whether one is redundant.
+    and whether one is redundant.
     """
     tables = [table[answered.measures] for table in answered.tables.values()]
-    pooled = pd.concat(tables, ignore_index=True)
     centred = pd.concat([table - table.mean() for table in tables], ignore_index=True)
     rows = []
     for a, b in combinations(answered.measures, 2):
         both = centred[[a, b]].dropna()
         varies = len(both) > 2 and (both.std(ddof=0) > 1e-12).all()
-        equal = np.nan
-        if {a, b} <= {*answered.passing}:
-            equal = float((pooled.loc[both.index, a] == pooled.loc[both.index, b]).mean())
         correlation = float(both[a].corr(both[b])) if varies else np.nan
-        rows.append((a, b, len(both), correlation, equal))
-    columns = ["measure_a", "measure_b", "n", "correlation", "equal_share"]
+        rows.append((a, b, len(both), correlation))
+    columns = ["measure_a", "measure_b", "n", "correlation"]
     table = pd.DataFrame(rows, columns=columns)
     return table.assign(redundant=table["correlation"].abs() > REDUNDANT)
 

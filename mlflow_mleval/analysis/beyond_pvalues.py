@@ -21,10 +21,10 @@ from scipy import special
 
 from mlflow_mleval.analysis.pairs import (
     PairDifferences,
-    adjust,
     behind,
     better_first,
     checked_ratio,
+    holm,
     moments,
     taken_for_certain,
     variance_factor,
@@ -118,7 +118,7 @@ def equivalence(
     above = beyond(mean + rope)
     below = beyond(rope - mean)
     pvalue = np.maximum(above, below)
-    corrected = adjust(pvalue)
+    corrected = holm(pvalue)
     half = special.stdtrit(n - 1, 1 - alpha) * error
     rows = pd.DataFrame(
         {

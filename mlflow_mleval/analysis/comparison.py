@@ -66,7 +66,6 @@ from mlflow_mleval.analysis.posthoc.max_t import (
     half_widths,
 )
 from mlflow_mleval.analysis.posthoc.rank_tests import (
-    Feasibility,
     FriedmanResult,
     NemenyiResult,
     PairwiseResult,
@@ -78,7 +77,6 @@ from mlflow_mleval.analysis.posthoc.rank_tests import (
 )
 from mlflow_mleval.analysis.promethee import Gaia, Weights, tied_ranks
 from mlflow_mleval.errors import IncomparableRunsError
-from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.package import Detailed
 from mlflow_mleval.selection import Choices
 from mlflow_mleval.sentences import Argument, Message
@@ -88,7 +86,6 @@ from mlflow_mleval.validation import (
     at_least_one,
     known_keywords,
     one_of,
-    present,
     probability,
 )
 
@@ -249,11 +246,6 @@ class Comparison(Detailed):
         return next((made.result for made in self.posthoc if made.test.key == key), None)
 
     @property
-    def feasibility(self) -> Feasibility | None:
-        """What signed ranks of pairs could show at all."""
-        return None if self.pairwise is None else self.pairwise.feasibility
-
-    @property
     def letters_apply(self) -> bool:
         """Whether letters say something: a test decides, and it compared all pairs."""
         return self.deciding is not None and self.options["control"] is None
@@ -321,19 +313,12 @@ class Comparison(Detailed):
         """By row: why a separation is not to be trusted; empty where it is, or where there
         is none."""
         assert self.deciding is not None  # where there are pairs
-        always = []
-        # max-T judges all pairs together by itself
-        if self.deciding.test.over == "datasets" and self.decides != "max-t":
-            alike = present(self.friedman).best_pvalue > self.options["alpha"]
-            if alike and len(self.order) > 2:
-                always.append("Friedman's test over all methods finds no difference")
         counted = self.deciding.test.by_mean_ranks or self.options["missing_is_failure"]
         filled = {method for _, method in self.study.filled} if counted else set()
-        often = [*always, f"results of the two were filled by the policy {self.study.missing}"]
+        often = f"results of the two were filled by the policy {self.study.missing}"
         # objects, for texts of numpy take the room of the longest in every row
-        doubts = np.full(len(pairs), "; ".join(always), dtype=object)
-        doubts[pairs[[*PAIR]].isin(filled).any(axis=1)] = "; ".join(often)
-        doubts[~pairs["separated"]] = ""
+        doubts = np.full(len(pairs), "", dtype=object)
+        doubts[pairs["separated"] & pairs[[*PAIR]].isin(filled).any(axis=1)] = often
         return doubts
 
     def tests_over(self, unit: str) -> Mapping[str, PairTests]:
@@ -395,8 +380,6 @@ class Comparison(Detailed):
             "rank": fused["mean_rank"],
             **fused[FLOWS],
             "mean_rank": mean,
-            "best_rank": self.ranks.min(),
-            "worst_rank": self.ranks.max(),
             "letters": [self.letters[m] if self.letters_apply else None for m in self.order],
             **(dict.fromkeys(("low", "high")) if self.options["control"] else self.possible),
         }
@@ -412,8 +395,6 @@ class Comparison(Detailed):
             "phi_plus": flows.plus,
             "phi_minus": flows.minus,
             "phi": flows.phi,
-            "tested_rank": self.ranks[methods].to_numpy(),
-            "tested_value": self.table[methods].to_numpy(),
         }
         order = np.argsort(flows.ranks, axis=1, kind="stable")
         table = {"dataset": self.ranks.index.repeat(len(methods)), "method": methods[order.ravel()]}
@@ -445,22 +426,14 @@ class Comparison(Detailed):
         return {m: v_shape(table).mean() for m, table in tables.items()}
 
     @cached_property
-    def measure_tests(self) -> pd.DataFrame:
-        """By measure: leader, its mean rank, Friedman and Iman-Davenport p."""
+    def measures(self) -> pd.DataFrame:
+        """By measure: direction, who leads by it alone, and its mean rank."""
         rows = {}
-        for measure in self.study.measures:
-            ranks = self.study.ranks(measure)
-            first = self._scores_by_measure[measure].idxmax()
-            enough = len(ranks) >= MIN_DATASETS
-            test = friedman(ranks, ties=self.options["ties"]) if enough else None
-            rows[measure] = {
-                "direction": self.study.directions[measure],
-                "leader": first,
-                "mean_rank": ranks[first].mean(),
-                "friedman_pvalue": test.pvalue if test else float("nan"),
-                "iman_davenport_pvalue": test.iman_davenport_pvalue if test else float("nan"),
-            }
-        return pd.DataFrame.from_dict(rows, orient="index")
+        for measure, scores in self._scores_by_measure.items():
+            first = scores.idxmax()
+            way, mean = self.study.directions[measure], self.study.ranks(measure)[first].mean()
+            rows[measure] = {"direction": way, "leader": first, "mean_rank": mean}
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("measure")
 
     @property
     def concordance(self) -> pd.DataFrame:
@@ -472,27 +445,6 @@ class Comparison(Detailed):
         """One row a dataset and measure."""
         weights = self.fusion.weights.rename_axis(index="dataset", columns="measure")
         return weights.stack().rename("weight").reset_index()
-
-    @property
-    def measures(self) -> pd.DataFrame:
-        """One row a measure: what it is, who leads by it, and its own tests."""
-        table = self.measure_tests.rename_axis("measure").reset_index()
-        known = [MEASURES.get(measure) for measure in table["measure"]]
-        for at, name in ((2, "family"), (3, "source")):
-            table.insert(at, name, [getattr(measure, name, None) for measure in known])
-        return table
-
-    @property
-    def correlations(self) -> pd.DataFrame:
-        """One row a pair of measures: their mean absolute correlation, and whether it is
-        too large."""
-        if self.redundancy is None:
-            return pd.DataFrame(columns=["measure_a", "measure_b", "correlation", "redundant"])
-        matrix = self.redundancy.correlation
-        a, b = np.triu_indices(len(matrix), 1)
-        sides = {"measure_a": matrix.index[a], "measure_b": matrix.index[b]}
-        table = pd.DataFrame({**sides, "correlation": matrix.to_numpy()[a, b]})
-        return table.assign(redundant=table["correlation"] > self.redundancy.max_correlation)
 
     @property
     def values_long(self) -> pd.DataFrame:
@@ -603,8 +555,8 @@ def compare(
     ties : {"correct", "ignore"}
         Tie correction of the Friedman statistic; "ignore" reproduces the papers.
     test : {"max-t", "nemenyi", "wilcoxon", "bonferroni-dunn", "benjamini-hochberg"}
-        Which test decides about pairs; "bonferroni-dunn", for which "nemenyi" may stand, needs a
-        control.
+        Which test decides about pairs; "bonferroni-dunn" needs a control, "nemenyi" compares all
+        pairs.
     control : str, optional
         Compare every method with this one only.
     missing_is_failure : bool
@@ -649,7 +601,7 @@ def compare(
     fusion = study if isinstance(study, Fusion) else fuse(study)
     full = fusion.study
     on = full.measures[0] if len(full.measures) == 1 else on
-    test = _checked_test(fusion.given, on, test, control, missing_is_failure)
+    _check_choices(fusion.given, on, test, control, missing_is_failure)
     beyond_pvalues.checked_rope(rope or 0.0, "what is compared")
     probability(alpha, "alpha")
     n_resamples = WEIGHTINGS if stability is True else at_least_one(stability or 1, "stability")
@@ -796,10 +748,10 @@ def _stability(
     return Stability(fusion, fusion.given, again, ground.correlation, *draws)
 
 
-def _checked_test(
+def _check_choices(
     study: Study, on: str, test: str, control: str | None, missing_is_failure: bool
-) -> str:
-    """The test that is asked for; errors for choices that do not fit the study."""
+) -> None:
+    """Errors for choices that do not fit the study."""
     one_of(test, "test", asked_names())
     if missing_is_failure and study.missing != "worst":
         text = "`missing_is_failure` must be False where missing results do not count as the worst"
@@ -809,7 +761,6 @@ def _checked_test(
         raise IncomparableRunsError(f"the control {control!r} is not among the methods {methods}.")
     if on != FUSED:
         study.cells(on)
-    return "bonferroni-dunn" if test == "nemenyi" and control is not None else test
 
 
 def _along_profiles(
@@ -892,8 +843,8 @@ def _over_units(
         if flows is not None and len(flows) >= datasets_needed(tested.alpha):
             ranks = flows.rank(axis=1, ascending=False)
             blocks = replace(tested, table=flows, ranks=ranks, flows=flows)
-            sizes = flows.groupby(level=0).size().tolist()
-            return Made(OverRepeats(sizes, study.same_split()), blocks), Made(Wilcoxon(), blocks)
+            by_blocks = OverRepeats(len(study.datasets), study.same_split())
+            return Made(by_blocks, blocks), Made(Wilcoxon(), blocks)
     test = None
     if tested.control is not None:
         return ()

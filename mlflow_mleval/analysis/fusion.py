@@ -764,7 +764,6 @@ def collected(
         doubts.append(_about_missing(study, alone))
     doubts += [*study.notes, *left_out(study.excluded), *fusion.doubts]
     doubts += warned
-    doubts += [text for made in tests["posthoc"] for text in made.test.doubts(made.tested)]
     return tuple(dict.fromkeys(doubts))
 
 

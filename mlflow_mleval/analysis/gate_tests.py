@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike
 from scipy import sparse, special
 
 from mlflow_mleval.analysis.pairs import (
-    Crossings,
     cluster_doubts,
     cluster_numbers,
     holm,
@@ -191,8 +190,7 @@ def gate_tests(units: Differences, terms: Terms) -> GateTests:
         worse = look(counted, counted, terms)["pvalue_worse"]
         if_lost = np.where(table["slice"] == ALL, 1.0, worse)
     decision = _judged(table, counted, if_lost, terms.alpha)
-    tested = zip(counted, table.itertuples(), strict=True)
-    evidence = min((row.evidence(found) for row, found in tested if row.decides), default=0.0)
+    evidence = min((row.evidence for row in counted if row.decides), default=0.0)
     return GateTests(
         decision,
         table[[*_COLUMNS]],
@@ -326,13 +324,11 @@ class _Row:
         """Log of the largest capital so far; of a measure without a bound, none."""
         return nan if isnan(self.bound) else float(self.capital(centre, sign).max(initial=0.0))
 
-    def evidence(self, tested: Any) -> float:
-        """E-value against what must not be shipped: by bets where units have bounds, else of the
-        p-values that were found by 1 / (2 √p), Vovk & Wang (2021).
-        """
+    @property
+    def evidence(self) -> float:
+        """E-value of bets against what must not be shipped; of a measure without a bound, none."""
         if isnan(self.bound):
-            pvalues = [tested.pvalue_not_worse, tested.pvalue_better][: 1 + self.wanted]
-            return float(1 / (2 * np.sqrt(max(*pvalues, 1e-300))))
+            return 0.0
         centres = [self.floor, 0.0][: 1 + self.wanted]
         least = min(self.capital(centre, 1)[-1] for centre in centres)
         return float(np.exp(min(least, 700.0)))
@@ -350,15 +346,13 @@ class _Row:
         larger, with so much evidence if any is asked for.
         """
         x = self.excess(centre, 1)
-        if evidence is not None and not isnan(self.bound):
+        if evidence is not None:
             worst = self.bound + centre
             if worst <= 0:
                 return np.ones(len(times), bool)
             stakes = np.maximum(BETS[:, None] * x / worst, -1 + 1e-12)
             capital = special.logsumexp(times @ np.log1p(stakes).T + np.log(SHARES), axis=1)
             return np.asarray(capital >= log(evidence))
-        if evidence is not None:
-            alpha = min(alpha, 1 / (4 * evidence**2))
         n, total, squares = times.sum(axis=1), times @ x, times @ x**2
         with np.errstate(divide="ignore", invalid="ignore"):
             signs = np.nan_to_num(total / np.sqrt(squares))
@@ -753,7 +747,6 @@ class Verdict(Plotted):
     runs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict)
     changed: tuple[Changed, ...] = ()
-    crossings: Crossings = ()  #: over repeats, where either is certainly better on some dataset
     stands: Stands | None = None
 
     @property

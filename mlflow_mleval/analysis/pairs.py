@@ -40,12 +40,6 @@ if TYPE_CHECKING:
 # Pairs of methods on the same datasets or folds: their differences, means with intervals,
 # corrections for their number.
 
-#: Corrections of p-values for their number, and what they are called.
-CORRECTIONS = {
-    "holm": "Holm's correction",
-    "bonferroni": "Bonferroni's correction",
-    "none": "no correction",
-}
 #: Differences that agree within this share of the dataset's largest value are equal (ties), or
 #: zero: float noise.
 NOISE = 1e-12
@@ -82,11 +76,10 @@ class PairDifferences:
         direction: Direction = "max",
         control: Hashable | None = None,
         *,
-        gaps: bool = True,
         name: str = "table",
     ) -> None:
         one_of(direction, "direction", ("max", "min"))
-        self.frame = (incomplete_table if gaps else complete_table)(table, name)
+        self.frame = incomplete_table(table, name)
         values = self.frame.to_numpy()
         if bad := int(np.isinf(values).sum()):
             raise ValueError(
@@ -183,17 +176,9 @@ def mean_intervals(
     return pd.DataFrame({"mean": mean, "low": mean - half, "high": mean + half})
 
 
-def adjust(pvalues: ArrayLike, method: str = "holm") -> AnyArray:
-    """P-values corrected for their number."""
-    one_of(method, "method", CORRECTIONS)
-    p = np.asarray(pvalues, dtype=float)
-    if method == "holm":
-        return holm(p)
-    return np.minimum(1.0, p * p.size) if method == "bonferroni" else p
-
-
-def holm(pvalues: AnyArray) -> AnyArray:
+def holm(pvalues: ArrayLike) -> AnyArray:
     """Holm's correction along the last axis; NaN where there is no test, which does not count."""
+    pvalues = np.asarray(pvalues, dtype=float)
     order = np.argsort(pvalues, axis=-1, kind="stable")
     left = (~np.isnan(pvalues)).sum(axis=-1, keepdims=True) - np.arange(pvalues.shape[-1])
     ranked = np.take_along_axis(pvalues, order, axis=-1) * np.maximum(left, 1)
@@ -215,11 +200,11 @@ def stepped(pvalues: AnyArray, worst: AnyArray, extra: int = 0) -> AnyArray:
     return np.where(np.isnan(pvalues), np.nan, np.minimum(stepwise, 1.0))
 
 
-def decided(pvalues: AnyArray, alpha: float, correction: str = "holm") -> dict[str, AnyArray]:
+def decided(pvalues: AnyArray, alpha: float) -> dict[str, AnyArray]:
     """Columns of a table of tests: pvalue, pvalue_corrected (NaN does not count), significant at
     alpha.
     """
-    corrected = adjust(pvalues, correction)
+    corrected = holm(pvalues)
     return {"pvalue": pvalues, "pvalue_corrected": corrected, "significant": corrected <= alpha}
 
 
@@ -376,7 +361,7 @@ def cliques(separated: pd.DataFrame) -> list[list[Any]]:
     together = ~separated.to_numpy(dtype=bool)
     np.fill_diagonal(together, False)
     groups = _all_cliques(together)
-    if not groups:  # there are too many: each is grown from an open pair by what closes most
+    if not groups:  # there are too many: each is grown from a pair that none of them holds yet
         warnings.warn(
             "the graph of unseparated methods has more than "
             f"{max(MAX_CLIQUES, len(together))} maximal cliques; some are shown that hold every "
@@ -384,18 +369,14 @@ def cliques(separated: pd.DataFrame) -> list[list[Any]]:
             stacklevel=2,
         )
         groups = [[int(v)] for v in np.flatnonzero(~together.any(axis=0))]
-        open_pairs = together.astype(np.int32)
-        while open_pairs.any():
-            a, b = np.unravel_index(int(np.argmax(open_pairs)), open_pairs.shape)
-            clique = [int(a), int(b)]
-            common = together[a] & together[b]
-            fresh = open_pairs[a] + open_pairs[b]  # pairs with the clique, by what joins it
+        left = together.copy()
+        while left.any():
+            a, b = np.unravel_index(int(np.argmax(left)), left.shape)
+            clique, common = [int(a), int(b)], together[a] & together[b]
             while common.any():
-                v = int(np.argmax(np.where(common, fresh, -1)))
-                clique.append(v)
-                common &= together[v]
-                fresh += open_pairs[v]
-            open_pairs[np.ix_(clique, clique)] = 0
+                clique.append(int(np.argmax(common)))
+                common &= together[clique[-1]]
+            left[np.ix_(clique, clique)] = False
             groups.append(clique)
     return [
         separated.index[members].tolist() for members in sorted(sorted(group) for group in groups)
@@ -551,17 +532,13 @@ class PairTests(Reported):
     @cached_property
     def by_pair(self) -> pd.DataFrame:
         """One row a pair: the row of the measure that separates it most, but separated on any
-        measure; a_better and b_better, on how many.
+        measure.
         """
         table = self.table
         size = table["statistic"].abs() if "statistic" in table else 0.0
-        ahead = np.where(table["separated"], np.sign(table["difference"]), 0)
-        pairs = table.assign(size=size, a_better=ahead > 0, b_better=ahead < 0)
         keys = [*self._dataset, *PAIR]
-        totals = pairs.groupby(keys, sort=False)
-        pairs["separated"] = totals["separated"].transform("any")
-        for side in ("a_better", "b_better"):
-            pairs[side] = totals[side].transform("sum")
+        apart = table.groupby(keys, sort=False)["separated"].transform("any")
+        pairs = table.assign(size=size, separated=apart)
         by = ["pvalue_corrected", "pvalue", "size"]
         ascending = [True, True, False]
         strongest = pairs.sort_values(by, ascending=ascending, kind="stable")
@@ -793,11 +770,9 @@ def one_table(parts: Iterable[tuple[str, pd.Series]], column: str) -> pd.Series:
             f"({' and '.join(f'{quoted(r.cluster)} by {r.method}' for r in of.itertuples())})"
             for instance, of in wrong.groupby("instance", sort=False)
         ]
-        more = f" and {len(shown) - _NAMED:,} more" if len(shown) > _NAMED else ""
         raise IncomparableRunsError(
             f"{column!r} must put each instance into one cluster, and puts {len(shown):,} into "
-            f"several: {', '.join(shown[:_NAMED])}{more}. Correct it in the data, or name another "
-            "column."
+            f"several: {some(shown, _NAMED)}. Correct it in the data, or name another column."
         )
     clusters = named.set_index("instance")["cluster"].reindex(rows.index.unique()).astype(object)
     return clusters.where(clusters.notna(), None)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -24,13 +23,12 @@ from scipy import special
 from mlflow_mleval.analysis.fusion import Fusion, study_flows
 from mlflow_mleval.analysis.pairs import (
     NOISE,
-    PAIR,
     Draws,
     PairTests,
-    adjust,
     cluster_doubts,
     cluster_numbers,
     drawn,
+    holm,
     jointly,
     limits_together,
     on_each,
@@ -72,7 +70,7 @@ if TYPE_CHECKING:
 Source: TypeAlias = Mapping[str, ArrayLike] | pd.DataFrame | Callable[[str], ArrayLike]
 #: Values of further measures that wait for their signs: 16 MB.
 TOGETHER = 2**21
-#: Fewer differing instances than this, and a pair's tests see hardly anything.
+#: Of no more differing instances the normal approximation of the sign test is rough.
 FEW = 12
 #: Of fewer instances or clusters sign changes alone err where differences are skewed.
 SKEWED = 60
@@ -329,8 +327,7 @@ def instance_tests(
     bounded = {k: one for k, one in enumerate(found.pop("bounded")) if one is not None}
     for test in ("sign", "wilcoxon"):
         place = found.columns.get_loc(f"{test}_pvalue") + 1
-        found.insert(place, f"{test}_corrected", adjust(found[f"{test}_pvalue"]))
-    few = found["wins"] + found["losses"] <= FEW
+        found.insert(place, f"{test}_corrected", holm(found[f"{test}_pvalue"]))
     drawn_sums = np.concatenate(swapped).reshape(len(names), len(methods), -1)
     changes = drawn_sums.shape[2]
     size = np.sqrt(moments.squares)
@@ -349,7 +346,6 @@ def instance_tests(
         pvalue=own,
         pvalue_corrected=corrected,
         separated=corrected <= alpha,
-        doubt=np.where(few, "so few instances differ that they say little", ""),
     )
     n_clusters = None if unit is None else int(unit.max()) + 1
     unbounded = table[~table.index.isin(at)]
@@ -368,7 +364,7 @@ def instance_tests(
         largest_score=largest,
         notes=(
             *cluster_doubts(clusters, unit),
-            *_instance_doubts(table, unbounded, missing, n_clusters, changes, alpha),
+            *_instance_doubts(unbounded, missing, n_clusters, changes, alpha),
         ),
     )
     tests = jointly({"": tests})[""]
@@ -574,7 +570,6 @@ def _pair(d: Array, unit: Places | None, noise: float, bound: float | None) -> d
 
 
 def _instance_doubts(
-    table: pd.DataFrame,
     unbounded: pd.DataFrame,
     missing: Mapping[str, int],
     n_clusters: int | None,
@@ -602,22 +597,11 @@ def _instance_doubts(
                 f"{count} instances without a value of {name} for some method were left out for "
                 "all of them."
             )
-    if n_clusters is not None and 2 / 2**n_clusters > alpha:
+    if 1 / changes > alpha:
         yield (
-            f"{n_clusters} clusters cannot separate any pair at alpha = {alpha:g}, whatever the "
-            "number of instances: intervals are endless."
+            f"No pair can be separated at alpha = {alpha:g} by {changes:,} changes of sign, and "
+            f"intervals are endless: it takes more {units}, or more draws."
         )
-    elif 1 / changes > alpha:
-        yield (
-            f"{changes - 1} draws cannot separate any pair at alpha = {alpha:g}: take at least "
-            f"{ceil(1 / alpha) - 1}."
-        )
-    if (few := table["doubt"] != "").any():
-        shown = (
-            f"{r.method_a} and {r.method_b} on {r.measure} ({r.wins + r.losses})"
-            for r in table[few].itertuples()
-        )
-        yield f"Up to {FEW} instances differ, too few to say much, for {some(shown)}."
 
 
 # --------------------------------------------------------------------------------------------------
@@ -635,7 +619,7 @@ FEW_REPEATS = 5
 class RepeatTests(PairTests):
     """Welch's tests of every pair of methods over their repeats on one dataset: the columns of
     `pairs` (n are the repeats of the method that has fewer), then n_a, n_b, mean_a, mean_b,
-    effect_size (Hedges' g), statistic and df.
+    statistic and df.
     """
 
     unit: ClassVar[str] = "repeats"
@@ -679,11 +663,8 @@ class RepeatTests(PairTests):
     def warnings(self) -> tuple[str, ...]:
         """What a reader must know before believing the verdicts."""
         doubts = [*self.notes]
-        if lost := {m: n for m, n in self.n_repeats.items() if n < 2}:
-            doubts.append(f"Not tested, for want of a second repeat: {some(lost)}.")
         untested = self.table["pvalue"].isna()
-        others = self.table[untested & ~self.table[PAIR].isin(list(lost)).any(axis=1)]
-        for reason, rows in others.groupby("doubt", sort=False):
+        for reason, rows in self.table[untested].groupby("doubt", sort=False):
             shown = some(
                 (f"{r.method_a} and {r.method_b} on {r.measure}" for r in rows.itertuples()), 6
             )
@@ -816,12 +797,10 @@ def _welch(
         error = np.sqrt(parts[0] + parts[1])
         df = error**4 / (parts[0] ** 2 / (n_a - 1) + parts[1] ** 2 / (n_b - 1))
         t = difference / error
-        pooled = np.sqrt((var_a + var_b) / 2)
-        effect = difference / pooled * (1 - 3 / (4 * (n_a + n_b - 2) - 1))
         pvalue = 2 * special.stdtr(df, -np.abs(t))
     n = np.minimum(n_a, n_b).astype(int)
     fine = (n > 1) & (error > 0)
-    tested = {"error": error, "pvalue": pvalue, "effect_size": effect, "statistic": t, "df": df}
+    tested = {"error": error, "pvalue": pvalue, "statistic": t, "df": df}
     doubts = {
         "it has a value in fewer than two repeats of a method": n < 2,
         "its values do not vary over repeats": ~fine,

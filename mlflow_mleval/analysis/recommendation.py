@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import signature
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -101,7 +100,7 @@ def _turns(c: Comparison) -> dict[str, Any] | None:
 
 def _choices(c: Comparison) -> Iterator[dict[str, Any]]:
     """Other choices, the likeliest first, and who leads by them: the datasets that all methods
-    finished; other policies, else weights, else functions (with other weights last); or one weight.
+    finished; equal weights; one other weight.
     """
     lacking = {dataset for dataset, _ in c.study.filled}
     whole = c.flows.drop(index=list(lacking))
@@ -111,28 +110,11 @@ def _choices(c: Comparison) -> Iterator[dict[str, Any]]:
         yield {"kind": "policy", "choice": "drop-datasets", "methods": leaders_by(mean)}
     if c.on != FUSED:
         return
-    if c.stability is None:
-        if c.options["weights"] == "entropy":
-            equal = c.fusion.flows.by_measure.weigh("equal", c.options["drop_constant"])
-            first = first_ranked(mean_ranking(equal)["rank"])
-            yield {"kind": "weights", "choice": "equal", "methods": first}
-        return
-    asked, *others = c.scenarios
-    found: dict[str, list[dict[str, Any]]] = {
-        kind: [] for kind in ("policy", "weights", "", "both")
-    }
-    for one in others:
-        turn = {"kind": "function", "choice": one.preference, "methods": one.leaders}
-        if one.varies == "policy":
-            found["policy"].append(turn | {"kind": "policy", "choice": one.missing})
-        elif one.preference == asked.preference:
-            found["weights"].append(turn | {"kind": "weights", "choice": one.weights})
-        elif one.weights == asked.weights:
-            found[""].append(turn)
-        else:
-            found["both"].append(turn | {"weights": one.weights})
-    yield from chain.from_iterable(found.values())
-    single = c.stability.smallest_change
+    if c.options["weights"] == "entropy":
+        equal = c.fusion.flows.by_measure.weigh("equal", c.options["drop_constant"])
+        first = first_ranked(mean_ranking(equal)["rank"])
+        yield {"kind": "weights", "choice": "equal", "methods": first}
+    single = None if c.stability is None else c.stability.smallest_change
     if single is not None and abs(single["change"]) <= FAR:
         moved = {"choice": single["measure"], "to": single["to"], "weight": single["weight"]}
         yield {"kind": "weight", **moved, "methods": [single["rival"]]}
@@ -215,33 +197,15 @@ def folds_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
 
 
 def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
-    """By measure: value; phi and rank by it alone; sd and standard_error over n repeats;
-    fold_sd."""
+    """By measure: value; sd and standard_error over n repeats; fold_sd."""
     study = c.study
     cell = (dataset, method)
-    place = {m: i for i, m in enumerate(c.study.methods)}
     table = pd.DataFrame({"value": study.values.loc[cell]})
-    flows = c.fusion.flows.by_measure.net[study.datasets.index(dataset)]
-    table["phi"] = flows[:, place[method]]
-    table["rank"] = [study.ranks(m).loc[dataset, method] for m in study.measures]
     for name, values in (("sd", study.spread), ("standard_error", study.standard_errors)):
         table[name] = values.loc[cell] if cell in values.index else float("nan")
     table["n"] = len(_rows_of_cell(study.repeats, *cell))
     folds = folds_of_cell(c, dataset, method)
     return table.assign(fold_sd=folds.std().reindex(table.index))
-
-
-def measures_of_method(c: Comparison, method: str) -> pd.DataFrame:
-    """By measure: weight; mean net flow, mean rank and place by it alone."""
-    means = pd.DataFrame({m: c.study.ranks(m).mean() for m in c.study.measures})
-    return pd.DataFrame(
-        {
-            "weight": c.fusion.weights.mean(),
-            "phi": c.mean_flows.loc[method],
-            "mean_rank": means.loc[method],
-            "place": means.round(9).rank(method="min").loc[method].astype(int),
-        }
-    )
 
 
 def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:
@@ -256,17 +220,8 @@ def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:
     difference = difference.mask(difference.abs() <= NOISE * size, 0.0)
     difference[study.minimize] *= -1
     intervals = mean_intervals(difference, c.options["alpha"])
-    columns = {
-        "weight": c.fusion.weights.mean(),
-        "mean_a": first.mean(),
-        "mean_b": second.mean(),
-        "n": difference.count(),
-        **intervals.rename(columns={"mean": "difference"}),
-        "wins": (difference > 0).sum(),
-        "ties": (difference == 0).sum(),
-        "losses": (difference < 0).sum(),
-    }
-    return pd.DataFrame(columns)
+    means = {"mean_a": first.mean(), "mean_b": second.mean(), "n": difference.count()}
+    return intervals.rename(columns={"mean": "difference"}).assign(**means)
 
 
 def pairs_of(c: Comparison, method: str) -> pd.DataFrame:
@@ -377,25 +332,15 @@ class Verdict:
         """Of what it is a claim."""
         return OF.get(self.unit, "")
 
-    def word(self, margin: float = 0.0) -> str:
-        """Whether A is better by more than a margin.
-
-        YES where some difference is certainly larger and none certainly as far the other way; NO
-        where the opposite is certain, or all are certainly not larger; else TOO CLOSE. Without a
-        margin the test alone says what is certain: intervals may end at 0, or be of one pair alone.
+    def word(self) -> str:
+        """Whether A is better: YES or NO where differences are certain on one side alone, else TOO
+        CLOSE.
         """
-        rows = self.rows
-        beyond = {"low": 1.0, "high": -1.0}
-        better, worse = (
-            rows["separated"]
-            & (sign * rows["difference"] > 0)
-            & ((margin == 0) | rows[end].isna() | (sign * rows[end] > margin))
-            for end, sign in beyond.items()
-        )
-        if better.any() and not worse.any():
-            return YES
-        within = len(rows) > 0 and margin > 0 and bool((rows["high"] <= margin).all())
-        return NO if not better.any() and (worse.any() or within) else CLOSE
+        certain = self.rows.loc[self.rows["separated"].astype(bool), "difference"]
+        better, worse = (certain > 0).any(), (certain < 0).any()
+        if better == worse:
+            return CLOSE
+        return YES if better else NO
 
     @property
     def crossing(self) -> dict[str, list[str]]:

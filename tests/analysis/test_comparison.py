@@ -27,7 +27,7 @@ def test_a_comparison_has_few_options():
 
 def test_pairs_are_separated_where_corrected_signed_ranks_cannot_reject():
     found = compare(study_of(12, 11, gap=0.1))
-    assert not found.feasibility.can_reject and not found.pairwise.significant_pairs
+    assert found.pairwise.warnings and not found.pairwise.significant_pairs
     assert len(found.separated) == 66 and len(found.nemenyi.significant_pairs) < 50
 
 
@@ -110,9 +110,7 @@ def test_a_separation_that_friedmans_test_does_not_share_is_doubted_from_three_m
     )
     found = compare(Study.from_frame(frame.astype({"dataset": str})), on="f1", test="wilcoxon")
     assert len(found.order) == 3 and found.friedman.best_pvalue > 0.5
-    row = found.pairs.iloc[0]
-    assert row.separated
-    assert row.doubts.startswith("Friedman's test over all methods finds no difference")
+    assert found.pairs.iloc[0].separated
     assert any("although the Friedman test" in doubt for doubt in found.doubts)
 
 
@@ -234,14 +232,17 @@ def test_intervals_of_two_methods_and_of_mean_ranks_are_those_of_the_test():
 class Signs(Wilcoxon):
     """Signed ranks without a correction, as a module of its own would have it."""
 
-    name = asked = key = "plain-ranks"
+    asked = key = "plain-ranks"
     title = "Plain ranks"
     column = sort = "pvalue_plain_ranks"
     head = "p (plain)"
     control, always = False, False
 
     def run(self, tested):
-        return super().run(replace(tested, correction="none"))
+        tests = super().run(tested)
+        plain = tests.table["pvalue"]
+        table = tests.table.assign(pvalue_corrected=plain, significant=plain <= tested.alpha)
+        return replace(tests, table=table)
 
     def wording(self, result):
         return "plain ranks, uncorrected"
@@ -263,13 +264,13 @@ def listed(monkeypatch):
 
 def test_a_new_test_is_asked_for_by_name_and_shown_everywhere(listed):
     found = compare(study_of(5, 9, gap=0.004), test="plain-ranks")
-    assert found.decides == "plain-ranks" and found.decision == "Plain ranks, as asked."
+    assert found.decides == "plain-ranks" and found.decision == "Plain ranks."
     assert found.pairs["pvalue_plain_ranks"].to_list() == found.pairs["pvalue"].to_list()
     assert {*found.pairs.columns[-3:]} == {"pvalue_plain_ranks", "separated", "doubts"}
     for form in ("table", "json", "csv", "md", "latex", "html"):
         assert "plain" in render(found, form, "pairs").lower(), form
     other = compare(study_of(5, 9, gap=0.004))
-    assert "plain-ranks" not in [made.test.name for made in other.posthoc]
+    assert "plain-ranks" not in [made.test.asked for made in other.posthoc]
     assert "pvalue_plain_ranks" not in other.pairs
     with pytest.raises(ValueError, match="'plain-ranks', which needs all pairs"):
         compare(study_of(4, 9), test="plain-ranks", control="m0")
@@ -277,6 +278,9 @@ def test_a_new_test_is_asked_for_by_name_and_shown_everywhere(listed):
 
 def test_benjamini_hochberg_holds_the_false_discovery_rate_of_signed_ranks():
     found = compare(study_of(5, 9, gap=0.004), test="benjamini-hochberg")
+    many = compare(study_of(8, 8, gap=0.05), test="benjamini-hochberg")
+    assert many.pairwise.warnings and not many.pairwise.significant_pairs  # by Holm's correction
+    assert many.decides_over == "datasets" and many.separated
     assert found.decides == "benjamini-hochberg"
     data = found.report().to_dict()["benjamini_hochberg"]
     assert data["test"] == "benjamini-hochberg"
@@ -301,6 +305,6 @@ def test_max_t_decides_unless_another_is_asked_for():
 
 def test_tests_name_themselves_once():
     tests = posthoc.tests()
-    assert len({test.name for test in tests}) == len(tests)
+    assert len({test.asked for test in tests}) == len(tests)
     assert len({(test.asked, test.control) for test in tests}) == len(tests)
     assert [test.asked for test in tests] == [asked for asked, _, _ in posthoc._TESTS]

@@ -13,7 +13,7 @@ from mlflow_mleval import Study, compare_folds, hotelling, hotelling_pairs, mano
 from mlflow_mleval.analysis.fold_comparison import compare_all_folds
 from mlflow_mleval.analysis.fold_protocol import disagreement, protocol_of
 from mlflow_mleval.analysis.multivariate import five_by_two
-from mlflow_mleval.analysis.pairs import adjust
+from mlflow_mleval.analysis.pairs import holm
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 
 METHODS = ["BR", "CC", "LP", "RAkEL"]
@@ -301,7 +301,7 @@ class TestCompareFolds:
             np.testing.assert_allclose(rows["mean_difference"], alone.mean_difference)
             one = hotelling(*(values[["recall"]] for values in pair), ratio=1 / 9).pvalue
             assert found.orderings["recall"].pvalues.loc[a, b] >= one * (1 - 1e-9)
-        expected = adjust(found.table["pvalue"])
+        expected = holm(found.table["pvalue"])
         np.testing.assert_array_equal(found.table["pvalue_corrected"], expected)
         shared = np.array([x[m].drop([3, 4, 7]) for m in METHODS])
         assert found.manova.pvalue == manova(shared, ratio=1 / 9).pvalue
@@ -376,7 +376,7 @@ def test_several_datasets_are_corrected_together():
     raw = np.concatenate([one.table["pvalue"] for one in found.values()])
     assert not absent
     given = np.concatenate([one.table["pvalue_corrected"] for one in found.values()])
-    assert given == pytest.approx(adjust(raw))
+    assert given == pytest.approx(holm(raw))
     assert all(one.n_datasets == 3 for one in found.values())
     for dataset, one in found.items():
         assert (one.table["pvalue_corrected"] >= alone[dataset].table["pvalue_corrected"]).all()

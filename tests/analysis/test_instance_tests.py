@@ -135,14 +135,13 @@ def test_verdict_and_warnings_say_what_a_reader_must_know():
     methods = tables(m=3)
     methods["m0"].loc[3, "f1"] = np.nan
     found = instance_tests(methods, ["f1"], n_resamples=18)
-    assert "18 draws cannot separate any pair at alpha = 0.05: take at least 19." in found.warnings
+    assert "at alpha = 0.05 by 19 changes of sign, and" in " ".join(found.warnings)
     assert "1 instances without a value of f1" in " ".join(found.warnings)
     assert (found.table["n"] == 59).all()
     said = "The test over instances separates 0 of 3 pairs on 60 instances"
     assert found.verdict().startswith(said)
     same = instance_tests({"a": methods["m1"], "b": methods["m1"].copy()}, ["f1"], n_resamples=99)
     assert "does not separate a and b on" in same.verdict()
-    assert "too few to say much" in same.warnings[0]
 
 
 def test_all_pairs_and_measures_are_one_family_of_every_sign_change():
@@ -205,7 +204,9 @@ def test_folds_as_blocks_are_said_with_what_they_do_not_confirm():
     assert "judged by 10 models of each method" in found.warnings[0]
     assert "these are not separated: a from b" in found.warnings[0]
     few = instance_tests(methods, ["f1"], clusters=np.arange(600) % 4, n_resamples=199)
-    assert "4 clusters cannot separate any pair" in " ".join(few.warnings)
+    assert "by 8 changes of sign, and intervals are endless: it takes more clusters" in " ".join(
+        few.warnings
+    )
 
 
 def test_the_tests_report_themselves():
@@ -354,7 +355,7 @@ def test_five_clusters_bound_nothing():
     d, of = drawn(np.random.default_rng(0), [4] * 5)
     found = compared(d, of)
     assert found.table[["low", "high"]].iloc[0].tolist() == [-np.inf, np.inf]
-    assert "5 clusters cannot separate any pair" in " ".join(found.warnings)
+    assert "by 16 changes of sign, and intervals are endless" in " ".join(found.warnings)
     assert "[−∞, ∞]" in str(found.report())
 
 
@@ -428,7 +429,7 @@ def test_a_measure_that_says_which_instances_belong_together_is_no_measure():
     paged = replace(plain, values=plain.values.assign(page=np.arange(20.0) // 4))
     found = compare_answers(aligned({"a": paged, "b": paged}), cluster="page", n_resamples=99)
     assert found.measures == ("exact",) and found.n_clusters == 5
-    assert "page says which instances belong together, and is no measure here." in found.notes
+    assert "page names clusters, and is no measure here." in found.notes
 
 
 def repeats(*sizes, shift=0.05, seed=0, measures=("f1", "hamming_loss")):
@@ -458,7 +459,6 @@ def test_welch_is_scipys_with_unequal_numbers_and_larger_is_better():
             interval = np.maximum(interval, 0) if row.difference > 0 else np.minimum(interval, 0)
         wanted = [*interval, sign * (a.mean() - b.mean())]
         assert [row.low, row.high, row.difference] == pytest.approx(wanted)
-        assert row.effect_size * row.difference > 0
 
 
 def test_one_correction_holds_for_headline_and_table():
@@ -472,7 +472,6 @@ def test_one_correction_holds_for_headline_and_table():
     assert found.by_pair["pvalue_corrected"].tolist() == expected
     won = table[table["separated"]].groupby(["method_a", "method_b"]).size()
     assert found.by_pair["separated"].sum() == len(won)
-    assert won.sum() == found.by_pair[["a_better", "b_better"]].sum().sum()
 
 
 def test_what_cannot_be_tested_is_listed():
@@ -483,7 +482,7 @@ def test_what_cannot_be_tested_is_listed():
     assert found.n_comparisons == found.table["pvalue"].notna().sum() == 3
     assert "4 pairs could not be tested" in found.headline()
     told = " ".join(found.warnings)
-    assert "for want of a second repeat: m2." in told and "f1 in 3 of 4 of m3" in told
+    assert "two repeats of a method: m0 and m2 on f1" in told and "f1 in 3 of 4 of m3" in told
     assert "its values do not vary over repeats: m0 and m3 on hamming_loss." in told
     with pytest.raises(IncomparableRunsError, match="m0 has 4, m1 has 1"):
         repeat_tests(repeats(4, 1))

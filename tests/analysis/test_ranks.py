@@ -4,7 +4,6 @@ allows.
 
 import json
 from itertools import combinations, permutations, product
-from math import factorial
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ from mlflow_mleval.analysis.posthoc import rank_tests
 from mlflow_mleval.analysis.posthoc.rank_tests import (
     EXACT_RANKS,
     bonferroni_dunn,
-    feasibility,
+    cannot_reject,
     friedman,
     nemenyi,
     range_sf,
@@ -72,8 +71,6 @@ def test_perfect_agreement_has_an_infinite_f_and_says_what_it_is_worth():
     result = friedman([[1, 2, 3]] * 4)
     assert (result.iman_davenport_statistic, result.iman_davenport_pvalue) == (np.inf, 0.0)
     assert "All 4 datasets rank the methods alike" in result.warnings[0]
-    # three of four datasets repeat the order of the first: (1/6)^3
-    assert f"10^{np.log10(1 / factorial(3) ** 3):.1f}" in result.warnings[0]
 
 
 @settings(max_examples=30)
@@ -191,14 +188,13 @@ def test_skillings_mack_gives_the_published_example():
     result = skillings_mack(ASSEMBLY)
     assert (round(result.statistic, 3), result.df, result.dropped) == (15.493, 3, ())
     assert result.pvalue == pytest.approx(0.00144, abs=1e-5)
-    assert result.adjusted_sums.idxmin() == 0
 
 
-@given(tables, st.sampled_from(["correct", "ignore"]))
-def test_skillings_mack_of_a_complete_table_is_friedman(values, ties):
-    incomplete, complete = skillings_mack(values, ties), friedman(values, ties)
+@given(tables)
+def test_skillings_mack_of_a_complete_table_is_friedman(values):
+    incomplete, complete = skillings_mack(values), friedman(values)
     assert incomplete.statistic == pytest.approx(complete.statistic, abs=1e-9)
-    if (values != values[:, :1]).any() or ties == "ignore":
+    if (values != values[:, :1]).any():
         assert incomplete.df == complete.df
         assert incomplete.pvalue == pytest.approx(complete.pvalue, abs=1e-9)
 
@@ -235,7 +231,7 @@ def enumerated(difference):
 
 @given(coarse)
 def test_pvalues_are_those_of_all_signs_with_ties_and_zeros(values):
-    result = wilcoxon_pairs(values, correction="none")
+    result = wilcoxon_pairs(values)
     for row, (a, b) in zip(result.table.itertuples(), combinations(range(3), 2), strict=True):
         assert (row.method_a, row.method_b, row.exact) == (a, b, True)
         assert row.pvalue == pytest.approx(enumerated(values[:, a] - values[:, b]), abs=1e-14)
@@ -249,11 +245,10 @@ def test_many_datasets_are_normal_and_say_so():
     # scipy's variance of Pratt's statistic is the same sum of squared ranks
     assert row.pvalue == pytest.approx(expected.pvalue, rel=1e-9)
     assert not row.exact
-    assert "normal approximations" in result.warnings[-1]
     exact = wilcoxon_pairs(values[:-1])
-    assert exact.table.exact.all() and not exact.warnings
+    assert exact.table.exact.all()
     same = wilcoxon_pairs(np.ones((EXACT_RANKS + 1, 2))).table.iloc[0]
-    assert (same.pvalue, same.n_zero) == (1.0, EXACT_RANKS + 1)
+    assert (same.pvalue, same.ties) == (1.0, EXACT_RANKS + 1)
 
 
 def test_the_depression_scores_of_hollander_and_wolfe():
@@ -262,18 +257,6 @@ def test_the_depression_scores_of_hollander_and_wolfe():
     two = wilcoxon_pairs(np.c_[first, second]).table.iloc[0]
     assert (two.statistic, round(two.pvalue / 2, 5)) == (45 - 40, 0.01953)
     assert (round(two.effect_size, 4), two.wins, two.losses) == (round((40 - 5) / 45, 4), 7, 2)
-
-
-@given(
-    arrays(float, st.tuples(st.integers(2, 12), st.just(2)), elements=st.floats(-5, 5)),
-    st.sampled_from([0.05, 0.1, 0.3]),
-)
-def test_the_interval_of_the_mean_difference(values, alpha):
-    row = wilcoxon_pairs(values, alpha=alpha).table.iloc[0]
-    difference = values[:, 0] - values[:, 1]
-    if difference.std() > 1e-9:
-        interval = stats.ttest_1samp(difference, 0).confidence_interval(1 - alpha)
-        assert (row.mean_low, row.mean_high) == pytest.approx(tuple(interval), abs=1e-6)
 
 
 def test_float_noise_makes_neither_ranks_nor_signs():
@@ -290,13 +273,12 @@ def test_float_noise_makes_neither_ranks_nor_signs():
 
 
 @given(coarse, st.permutations(range(9)), st.floats(0.01, 100))
-def test_order_scale_and_direction(values, order, scale):
+def test_order_and_scale(values, order, scale):
     base = wilcoxon_pairs(values).table
     columns = ["wins", "ties", "losses", "effect_size", "statistic", "pvalue", "pvalue_corrected"]
     for same in (
         wilcoxon_pairs(values[[i for i in order if i < len(values)]]),
         wilcoxon_pairs(values * scale),
-        wilcoxon_pairs(-values, direction="min"),
     ):
         pd.testing.assert_frame_equal(same.table[columns], base[columns])
     mirrored = wilcoxon_pairs(-values).table
@@ -325,56 +307,36 @@ def test_pairs_matrix_and_control():
 
 
 def test_tables_that_signed_ranks_cannot_use_are_refused():
-    with pytest.raises(ValueError, match=r"1 of 4 empty.*policy"):
-        wilcoxon_pairs([[1, np.nan], [2, 3]])
     with pytest.raises(ValueError, match="finite, got 1 infinite"):
         wilcoxon_pairs([[1, np.inf], [2, 3]])
-    with pytest.raises(ValueError, match="`correction` must be one of"):
-        wilcoxon_pairs([[1, 2], [2, 3]], correction="fdr")
     with pytest.raises(ValueError, match="`alpha`"):
         wilcoxon_pairs([[1, 2], [2, 3]], alpha=5)
 
 
-def test_feasibility_of_the_published_design():
-    found = feasibility(11, 12)
-    assert (found.n_comparisons, found.can_reject) == (66, False)
-    assert round(found.smallest_corrected, 4) == 0.0645
-    # 66 pairs x 2 / 2^12 = .0322: twelve datasets are enough
-    assert found.datasets_needed == 12 and feasibility(12, 12).can_reject
-    assert "12 datasets or at most 10 methods" in found.message
-    assert feasibility(11, 12, control=True).can_reject
-    assert feasibility(5, 2).message.endswith("It takes 6 datasets.")
-    # 2 / 2^5000 is no longer a float
-    assert feasibility(5000, 100).can_reject and feasibility(5000, 100).max_methods > 10**9
+def test_the_published_design_can_reject_nothing():
+    # 66 pairs x 2 / 2^11 = .0645, x 2 / 2^12 = .0322: twelve datasets are enough
+    told = cannot_reject(11, 12)
+    assert "times 66 comparisons, is 0.0645" in told and not cannot_reject(12, 12)
+    assert told.endswith("It takes 12 datasets or at most 10 methods.")
+    assert not cannot_reject(11, 12, control=True)
+    assert cannot_reject(5, 2).endswith("It takes 6 datasets.")
+    assert not cannot_reject(5000, 100)  # 2 / 2^5000 is no longer a float
 
 
-@given(
-    st.integers(2, 12),
-    st.integers(2, 8),
-    st.sampled_from(["holm", "bonferroni", "none"]),
-    st.booleans(),
-)
-def test_feasibility_is_what_the_best_possible_table_gives(
-    n_datasets, n_methods, correction, controlled
-):
+@given(st.integers(2, 12), st.integers(2, 8), st.booleans())
+def test_a_design_can_reject_what_the_best_possible_table_gives(n_datasets, n_methods, controlled):
     ends = [0.0] * (n_methods - 1) + [1.0]
     table = np.array([np.array(ends) * (d + 1) for d in range(n_datasets)])
     control = n_methods - 1 if controlled else None
-    result = wilcoxon_pairs(table, correction=correction, control=control)
-    found = feasibility(n_datasets, n_methods, correction=correction, control=controlled)
-    assert result.table.pvalue.min() == found.smallest_pvalue
-    assert result.table.pvalue_corrected.min() == found.smallest_corrected
-    assert bool(result.significant_pairs) == found.can_reject
-    assert (found.message in result.warnings) == (not found.can_reject)
-    needed = {"correction": correction, "control": controlled}
-    assert feasibility(found.datasets_needed, n_methods, **needed).can_reject
-    if found.datasets_needed > 1:
-        assert not feasibility(found.datasets_needed - 1, n_methods, **needed).can_reject
+    result = wilcoxon_pairs(table, control=control)
+    unable = cannot_reject(n_datasets, n_methods, control=controlled)
+    assert bool(result.significant_pairs) == (not unable)
+    assert result.warnings == ((unable,) if unable else ())
 
 
 def test_blocks_of_pairs_give_what_all_at_once_give(monkeypatch):
     table = np.random.default_rng(0).random((7, 9)).round(1)
     table[2, 3] = table[2, 5] = np.nan
-    whole = wilcoxon_pairs(table, gaps=True).table
+    whole = wilcoxon_pairs(table).table
     monkeypatch.setattr(rank_tests, "_CELLS", 4 * 7)
-    pd.testing.assert_frame_equal(wilcoxon_pairs(table, gaps=True).table, whole)
+    pd.testing.assert_frame_equal(wilcoxon_pairs(table).table, whole)

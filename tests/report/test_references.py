@@ -7,7 +7,6 @@ from importlib.resources import files
 
 import numpy as np
 import pandas as pd
-import pytest
 from example_runs import loaded
 from places import GUIDES, SCRIPTS
 from report_cases import published, study_of, three_methods
@@ -124,5 +123,3 @@ def test_json_keeps_its_keys_where_python_calls_it_otherwise():
     assert record["stability"]["acceptability"]["n_draws"] == 20
     assert {"threshold", "by_chance"} <= {*record["beyond"]["bayes"]}
     assert "margin" in record["beyond"]["equivalence"]
-    with pytest.raises(ValueError, match="`direction` must be one of 'max', 'min', got True"):
-        mleval.wilcoxon_pairs(table, True)

@@ -121,7 +121,7 @@ def test_columns_of_text_describe_the_instances_and_group_them(db):
     paged = compared(args, "--cluster page")
     of_pages = paged["datasets"]["qa"]
     assert of_pages["n_clusters"] == 5 and of_pages["measures"] == ["exact", "score", "passes"]
-    assert "page says which instances belong together" in " ".join(paged["doubts"])
+    assert "page names clusters, and is no measure here" in " ".join(paged["doubts"])
     named = ["method", "dataset", "instance", "passage", "asked"]
     long = frame.drop(columns=["passes", "page"]).melt(named, var_name="measure")
     long.to_csv("long.csv", index=False)

@@ -54,5 +54,4 @@ def make_tests(tested: Tested, asked: str) -> list[Made]:
 def deciding(made: Sequence[Made], asked: str) -> tuple[Made, str]:
     """The test that gives the verdict about pairs, and a sentence that says which it is."""
     chosen = next(m for m in made if m.test.asked == asked)
-    as_asked = "" if asked == asked_names()[0] else ", as asked"
-    return chosen, f"{chosen.test.sentence(chosen.result)}{as_asked}."
+    return chosen, f"{chosen.test.sentence(chosen.result)}."

@@ -6,7 +6,7 @@ together; and the tests that join those of each dataset, over folds or repeats.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, comb, log2
@@ -45,7 +45,6 @@ class Tested:
     flows: pd.DataFrame
     alpha: float
     control: str | None
-    correction: str = "holm"
     seed: int = 0
     most: int = 5 * 10**9
 
@@ -57,7 +56,6 @@ class PairsTested:
     table: pd.DataFrame
     alpha: float
     n_datasets: int
-    n_methods: int
     n_comparisons: int
     control: Hashable | None
     methods: list[Hashable]
@@ -88,9 +86,7 @@ def rows_of_pair(table: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
 class Posthoc(ABC):
     """A test of pairs of methods over datasets; results have alpha, significant_pairs, warnings."""
 
-    #: The test, as JSON names it.
-    name: ClassVar[str]
-    #: By which it is asked for (`compare(test=)`) and told (`Comparison.decides`).
+    #: By which it is asked for (`compare(test=)`) and told (`Comparison.decides`, JSON).
     asked: ClassVar[str]
     #: As readers know it.
     title: ClassVar[str]
@@ -122,10 +118,6 @@ class Posthoc(ABC):
     @abstractmethod
     def run(self, tested: Tested) -> Any:
         """The result."""
-
-    def doubts(self, tested: Tested) -> tuple[str, ...]:
-        """What a reader must know before believing the result."""
-        return ()
 
     def unable(self, result: Any) -> str:
         """That it could not reject anything, and what that would take; empty where it could."""
@@ -278,7 +270,6 @@ def max_t(
         table=pd.DataFrame(table, copy=False),  # of half a million pairs a copy is much
         alpha=alpha,
         n_datasets=len(frame),
-        n_methods=frame.shape[1],
         n_comparisons=len(n_of),
         control=control,
         methods=frame.columns.tolist(),
@@ -340,7 +331,7 @@ def critical(result: MaxTResult) -> float:
 class MaxT(Posthoc):
     """All pairs, or those with a control, by sign changes of whole datasets."""
 
-    name = asked = "max-t"
+    asked = "max-t"
     title = "Step-down max-T"
     key = "max_t"
     column = sort = "pvalue_max_t"
@@ -385,7 +376,7 @@ class MaxT(Posthoc):
 class OverRepeats(MaxT):
     """The same by sign changes of blocks, one a repeat of a dataset, where datasets are too few."""
 
-    name = asked = over = "repeats"
+    asked = over = "repeats"
     title = "Step-down max-T over repeats"
     key = "over_repeats"
     column = sort = "pvalue_repeats"
@@ -396,15 +387,9 @@ class OverRepeats(MaxT):
         "statistic of all; holds α over all pairs, and says nothing of other datasets"
     )
 
-    def __init__(self, sizes: Sequence[int], same_split: bool | None) -> None:
-        self.n_datasets = len(sizes)
-        self.n_repeats = sizes[0] if len({*sizes}) == 1 else None
+    def __init__(self, n_datasets: int, same_split: bool | None) -> None:
+        self.n_datasets = n_datasets
         self.same_split = same_split
-
-    def unable(self, result: MaxTResult) -> str:
-        if 1 / result.n_resamples <= result.alpha:
-            return ""
-        return f"{self._blocks(result)} cannot say who is better."
 
     def wording(self, result: MaxTResult) -> str:
         return f"step-down max-T over {self._blocks(result)}"
@@ -418,10 +403,7 @@ class OverRepeats(MaxT):
         return f"this is about training again on {these}{split}, and not about others"
 
     def _blocks(self, result: MaxTResult) -> str:
-        if self.n_datasets > 1 and self.n_repeats:
-            return f"{self.n_datasets} datasets × {self.n_repeats} repeats"
-        of = "one dataset" if self.n_datasets == 1 else f"{self.n_datasets} datasets together"
-        return f"{result.n_datasets} repeats of {of}"
+        return f"{result.n_datasets} repeats of {count(self.n_datasets, 'dataset')}"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -432,15 +414,15 @@ class OverFolds(Posthoc):
     """All pairs by the folds of a few datasets: separated where some dataset separates them, and
     none says the opposite."""
 
-    name = asked = over = "folds"
+    asked = over = "folds"
     key = "over_folds"
     title = "Tests over folds"
     column = sort = "pvalue_folds"
     head = "p (folds)"
     always = False
     by_unit = True
-    #: What it corrects over, on one dataset and on several.
-    corrects: ClassVar[tuple[str, str]] = "pairs", "pairs and datasets"
+    #: What it corrects over.
+    corrects: ClassVar[str] = "pairs and datasets"
     summary = (
         "tests the folds of each dataset and corrects over pairs and datasets; says nothing of "
         "other datasets"
@@ -473,7 +455,6 @@ class OverFolds(Posthoc):
             table=pd.DataFrame(table),
             alpha=tested.alpha,
             n_datasets=len(self.by_dataset),
-            n_methods=len(names),
             n_comparisons=len(rows),
             control=None,
             methods=[*names],
@@ -483,7 +464,7 @@ class OverFolds(Posthoc):
         return f"tests over the {self.over} of {count(result.n_datasets, 'dataset')}"
 
     def sentence(self, result: PairsTested) -> str:
-        return f"Tests over {self.over}, corrected over {self.corrects[result.n_datasets > 1]}"
+        return f"Tests over {self.over}, corrected over {self.corrects}"
 
     def about(self, result: PairsTested) -> str:
         n = result.n_datasets
@@ -494,12 +475,12 @@ class OverFolds(Posthoc):
 class OverSeeds(OverFolds):
     """The same by the repeats of each dataset, where their blocks are too few."""
 
-    name = asked = over = "repeats"
+    asked = over = "repeats"
     key = "over_repeats"
     title = "Tests over repeats"
     column = sort = "pvalue_repeats"
     head = "p (repeats)"
-    corrects = "pairs and measures", "pairs, measures and datasets"
+    corrects = "pairs, measures and datasets"
     summary = (
         "tests the repeats of each dataset, measure by measure, and corrects over all these tests; "
         "says nothing of other datasets"

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import permutations
-from math import ceil, comb, factorial, inf, isinf, isqrt, ldexp, log2, log10, prod
+from math import ceil, comb, inf, isinf, isqrt, log2
 from typing import ClassVar
 
 import numpy as np
@@ -18,7 +18,6 @@ from scipy import special
 from scipy.special import ndtr, ndtri
 
 from mlflow_mleval.analysis.pairs import (
-    CORRECTIONS,
     Pair,
     PairDifferences,
     better_and_worse,
@@ -26,12 +25,10 @@ from mlflow_mleval.analysis.pairs import (
     components,
     decided,
     incomplete_table,
-    mean_intervals,
     pair_positions,
 )
-from mlflow_mleval.analysis.posthoc.max_t import PairsTested, Posthoc, Tested
+from mlflow_mleval.analysis.posthoc.max_t import PairsTested, Posthoc, Tested, datasets_needed
 from mlflow_mleval.analysis.promethee import ends_of_runs
-from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.sentences import count, some
 from mlflow_mleval.validation import AnyArray, in_pandas, one_of, probability
 
@@ -53,7 +50,6 @@ class NemenyiResult:
     mean_ranks: pd.Series
     alpha: float
     n_datasets: int
-    n_methods: int
     control: Hashable | None = None
     warnings: tuple[str, ...] = ()
 
@@ -167,7 +163,6 @@ def _by_mean_ranks(
         mean_ranks=mean,
         alpha=alpha,
         n_datasets=n,
-        n_methods=m,
         control=control[0] if control else None,
     )
 
@@ -175,7 +170,7 @@ def _by_mean_ranks(
 class Nemenyi(Posthoc):
     """All pairs by mean ranks."""
 
-    name = asked = key = "nemenyi"
+    asked = key = "nemenyi"
     title = "Nemenyi"
     control = False
     by_mean_ranks = True
@@ -216,7 +211,7 @@ def bonferroni_dunn(
 class BonferroniDunn(Nemenyi):
     """Every method against a control by mean ranks; it takes the place of Nemenyi's test."""
 
-    name = asked = "bonferroni-dunn"
+    asked = "bonferroni-dunn"
     title = "Bonferroni–Dunn"
     control = True
     head = "p (Dunn)"
@@ -239,49 +234,21 @@ EXACT_RANKS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class PairwiseResult(PairsTested):
-    """Signed ranks of every pair; mean_low and mean_high are Student's, not corrected; effect_size
-    is the matched-pairs rank-biserial correlation."""
-
-    correction: str
+    """Signed ranks of every pair; effect_size is the matched-pairs rank-biserial correlation."""
 
     @property
     def significant_pairs(self) -> list[Pair]:
         """The separated pairs as (better, worse)."""
         return better_and_worse(self.table[self.table["significant"]], "effect_size")
 
-    @property
-    def feasibility(self) -> Feasibility:
-        """What the design can show at all."""
-        against = self.control is not None
-        return feasibility(self.n_datasets, self.n_methods, self.alpha, self.correction, against)
-
-
-@dataclass(frozen=True)
-class Feasibility:
-    """What signed ranks of pairs can show with so many datasets and methods; `max_methods` is None
-    for any number."""
-
-    n_datasets: int
-    n_methods: int
-    n_comparisons: int
-    smallest_pvalue: float
-    smallest_corrected: float
-    can_reject: bool
-    datasets_needed: int
-    max_methods: int | None
-    message: str
-
 
 def wilcoxon_pairs(
     table: ArrayLike | pd.DataFrame,
-    direction: Direction = "max",
-    correction: str = "holm",
     control: Hashable | None = None,
     alpha: float = 0.05,
-    gaps: bool = False,
 ) -> PairwiseResult:
     r"""Wilcoxon's signed-rank test of every pair of methods over datasets, exact with ties and
-    zeros.
+    zeros, with Holm's correction for the number of pairs.
 
     Ranks of :math:`|a - b|` are averaged over ties; zeros are ranked and then left out (Pratt
     1959); the p-value is exact given those ranks, all :math:`2^n` signs being equally likely under
@@ -295,23 +262,17 @@ def wilcoxon_pairs(
     Parameters
     ----------
     table : array_like or pandas.DataFrame, shape (datasets, methods)
-        Values of one measure, larger is better.
-    direction : {"max", "min"}
-        "min": smaller is better instead.
-    correction : {"holm", "bonferroni", "none"}
-        For the number of pairs; family-wise error.
+        Values of one measure, larger is better. NaN where a method has none: a pair goes by the
+        datasets on which both have one.
     control : hashable, optional
         Compare every method with this one only: method_b of every pair.
     alpha : float
         Family-wise significance level.
-    gaps : bool
-        Whether cells may be empty: a pair then goes by the datasets on which both methods have a
-        value.
 
     Raises
     ------
     ValueError
-        Fewer than two datasets or methods, empty or infinite cells, an unknown control or option.
+        Fewer than two datasets or methods, infinite cells, an unknown control.
 
     Examples
     --------
@@ -322,9 +283,8 @@ def wilcoxon_pairs(
     >>> result.significant_pairs
     [('a', 'b')]
     """
-    one_of(correction, "correction", CORRECTIONS)
     probability(alpha, "alpha")
-    every = PairDifferences(table, direction, control, gaps=gaps)
+    every = PairDifferences(table, control=control)
     n, m = every.frame.shape
     exact = n <= EXACT_RANKS
     tested, block = [], max(1, _CELLS // n)
@@ -338,47 +298,31 @@ def wilcoxon_pairs(
             plus[alike], minus[alike], pvalue[alike] = signed_ranks(
                 of_same, every.noise[has], exact
             )
-        means = mean_intervals(pd.DataFrame(difference.T), alpha)
         shared = (~np.isnan(difference)).sum(axis=1)
-        ties = (difference == 0).sum(axis=1)
         part = {
             "n": shared,
-            "n_zero": ties,
             "wins": (difference > 0).sum(axis=1),
-            "ties": ties,
+            "ties": (difference == 0).sum(axis=1),
             "losses": (difference < 0).sum(axis=1),
-            "mean_difference": means["mean"],
-            "mean_low": means["low"],
-            "mean_high": means["high"],
+            "mean_difference": pd.DataFrame(difference.T).mean(),
             "effect_size": (plus - minus) / np.maximum(shared * (shared + 1), 1),
             "statistic": np.minimum(plus, minus) / 2,
             "pvalue": pvalue,
         }
         tested.append(pd.DataFrame(part))
     columns = pd.concat(tested, ignore_index=True)
-    corrected = decided(columns.pop("pvalue").to_numpy(), alpha, correction)
+    corrected = decided(columns.pop("pvalue").to_numpy(), alpha)
     pairs = pd.DataFrame({**every.named(), **columns, **corrected, "exact": exact})
-    possible = feasibility(n, m, alpha, correction, control is not None)
-    warnings = () if possible.can_reject else (possible.message,)
+    unable = cannot_reject(n, m, alpha, control is not None)
     return PairwiseResult(
         table=pairs,
-        correction=correction,
         alpha=alpha,
         n_datasets=n,
-        n_methods=m,
         n_comparisons=len(pairs),
         control=control,
         methods=every.frame.columns.tolist(),
-        warnings=(*warnings, *_approximate(n)),
+        warnings=(unable,) if unable else (),
     )
-
-
-def _approximate(n_datasets: int) -> tuple[str, ...]:
-    """That p-values of signed ranks over so many datasets are not exact."""
-    if n_datasets <= EXACT_RANKS:
-        return ()
-    how = "The p-values are normal approximations (corrected for ties)"
-    return (f"{how}: {n_datasets} datasets, more than {EXACT_RANKS}.",)
 
 
 def signed_ranks(
@@ -430,67 +374,30 @@ def share_at_most(ranks: AnyArray, limit: int) -> AnyArray:
     return np.ldexp(np.cumsum(ways), -len(ranks))
 
 
-def feasibility(
-    n_datasets: int,
-    n_methods: int,
-    alpha: float = 0.05,
-    correction: str = "holm",
-    control: bool = False,
-) -> Feasibility:
-    """Whether signed ranks of pairs could reject anything, before looking at data: the smallest
-    p-value is 2 / 2^datasets, times the number of pairs."""
-    one_of(correction, "correction", CORRECTIONS)
-    probability(alpha, "alpha")
-    if n_datasets < 1 or n_methods < 2:
-        raise ValueError(
-            f"`n_datasets` and `n_methods` must be at least 1 and 2, got {n_datasets} and "
-            f"{n_methods}."
-        )
+def cannot_reject(
+    n_datasets: int, n_methods: int, alpha: float = 0.05, control: bool = False
+) -> str:
+    """That signed ranks of pairs can reject nothing, whatever the data, and what it would take: the
+    smallest p-value is 2 / 2^datasets, times the number of pairs; empty where they can."""
     pairs = n_methods - 1 if control else comb(n_methods, 2)
-    factor = 1 if correction == "none" else pairs
-
-    p = min(1.0, 2 * 0.5**n_datasets)
-    corrected = min(1.0, p * factor)
-    needed = max(1, ceil(1 + log2(factor / alpha)))
-    allowed = int(ldexp(alpha / 2, min(n_datasets, 1000)))
-    if correction == "none" and allowed:
-        most = None
-    elif not allowed:
-        most = 0
-    else:
-        most = allowed + 1 if control else (1 + isqrt(1 + 8 * allowed)) // 2
-
-    def short(x: float) -> str:
-        return f"{x:.2g}".replace("0.", ".", 1) if x < 1e-3 else f"{x:.4f}".lstrip("0")
-
-    can_reject = corrected <= alpha
-    can = "can" if can_reject else "cannot"
-    message = (
-        f"{n_methods} methods on {n_datasets} datasets {can} give a significant pair: the smallest "
-        f"signed-rank p-value is {short(p)}"
-    )
-    if factor > 1:
-        message += f", times {factor} comparisons ({correction}) {short(corrected)}"
-    if not can_reject:
-        fewer = f" or at most {most} methods" if most else ""
-        message += f", above alpha = {alpha:g}. It takes {needed} datasets{fewer}"
-    return Feasibility(
-        n_datasets=n_datasets,
-        n_methods=n_methods,
-        n_comparisons=pairs,
-        smallest_pvalue=p,
-        smallest_corrected=corrected,
-        can_reject=can_reject,
-        datasets_needed=needed,
-        max_methods=most,
-        message=f"{message}.",
+    smallest = min(1.0, 2 * 0.5**n_datasets * pairs)
+    if smallest <= alpha:
+        return ""
+    needed = ceil(1 + log2(pairs / alpha))
+    allowed = int(alpha / 2 * 2**n_datasets)  # comparisons
+    most = allowed + 1 if control else (1 + isqrt(1 + 8 * allowed)) // 2
+    fewer = f" or at most {most} methods" if allowed else ""
+    return (
+        f"{n_methods} methods on {n_datasets} datasets cannot give a significant pair: the "
+        f"smallest signed-rank p-value, times {count(pairs, 'comparison')}, is {smallest:.3g}, "
+        f"above alpha = {alpha:g}. It takes {needed} datasets{fewer}."
     )
 
 
 class Wilcoxon(Posthoc):
     """Every pair by itself, by signed ranks."""
 
-    name = asked = "wilcoxon"
+    asked = "wilcoxon"
     title = "Wilcoxon's signed ranks"
     key = "pairwise"
     column = "pvalue_corrected"
@@ -500,40 +407,23 @@ class Wilcoxon(Posthoc):
     sources: ClassVar[tuple[str, ...]] = ("Wilcoxon 1945", "Pratt 1959", "Benavoli et al. 2016")
 
     def run(self, tested: Tested) -> PairwiseResult:
-        return wilcoxon_pairs(
-            tested.table,
-            correction=tested.correction,
-            control=tested.control,
-            alpha=tested.alpha,
-            gaps=True,
-        )
-
-    def doubts(self, tested: Tested) -> tuple[str, ...]:
-        return _approximate(len(tested.table))
+        return wilcoxon_pairs(tested.table, control=tested.control, alpha=tested.alpha)
 
     def unable(self, result: PairwiseResult) -> str:
-        design = result.feasibility
-        if design.can_reject:
-            return ""
-        fewer = f" or at most {count(design.max_methods, 'method')}" if design.max_methods else ""
-        return (
-            f"Pairwise signed-rank tests with {CORRECTIONS[result.correction]} cannot reject "
-            f"anything with {design.n_methods} methods on {count(design.n_datasets, 'dataset')}; "
-            f"{design.datasets_needed} datasets{fewer} would be needed."
-        )
+        return " ".join(result.warnings)
 
     def wording(self, result: PairwiseResult) -> str:
-        return f"{self.title}, {CORRECTIONS[result.correction]}"
+        return f"{self.title}, Holm's correction"
 
     def sentence(self, result: PairwiseResult) -> str:
         pairs = "every pair" if result.control is None else f"every pair with {result.control}"
-        return f"Wilcoxon's signed-rank test on {pairs}, p-values corrected ({result.correction})"
+        return f"Wilcoxon's signed-rank test on {pairs}, p-values corrected (holm)"
 
 
 class BenjaminiHochberg(Wilcoxon):
     """Signed ranks; of the pairs that are separated, a share of α may be so by chance."""
 
-    name = asked = "benjamini-hochberg"
+    asked = "benjamini-hochberg"
     title = "Benjamini–Hochberg"
     key = "benjamini_hochberg"
     always = False
@@ -548,11 +438,20 @@ class BenjaminiHochberg(Wilcoxon):
     def run(self, tested: Tested) -> PairwiseResult:
         from scipy import stats  # takes a third of a second, and is seldom asked for
 
-        tests = super().run(replace(tested, correction="none"))
+        tests = super().run(tested)
         corrected = stats.false_discovery_control(tests.table["pvalue"])
         significant = corrected <= tested.alpha
         table = tests.table.assign(pvalue_corrected=corrected, significant=significant)
-        return replace(tests, table=table)
+        return replace(tests, table=table, warnings=())  # those are of Holm's correction
+
+    def unable(self, result: PairwiseResult) -> str:
+        needed = datasets_needed(result.alpha)
+        if result.n_datasets >= needed:
+            return ""
+        return (
+            f"{count(result.n_datasets, 'dataset')} cannot give a significant pair: it takes "
+            f"{needed}."
+        )
 
     def wording(self, result: PairwiseResult) -> str:
         return "Wilcoxon's signed ranks, Benjamini–Hochberg's false discovery rate"
@@ -602,12 +501,9 @@ class SkillingsMackResult:
     statistic: float
     pvalue: float
     df: int
-    adjusted_sums: pd.Series
     dropped: tuple[Hashable, ...]
     parts: list[list[Hashable]]
     n_datasets: int
-    n_methods: int
-    ties: str
     warnings: tuple[str, ...] = ()
 
 
@@ -659,12 +555,9 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
     rest = n * scale - between
     f = (n - 1) * between / rest if rest else inf
     if isinf(f):
-        # the chance that n - 1 random orders with the same ties repeat the first
-        orders = factorial(m) // prod(factorial(int(count)) for count in np.bincount(doubled[0]))
         warnings.append(
             f"All {n} datasets rank the methods alike, so the Iman-Davenport F is infinite and its "
-            "p-value 0; counting orders, the chance of that is "
-            f"10^{-(n - 1) * log10(orders):.1f}."
+            "p-value 0."
         )
     exact = None
     if n <= EXACT_DATASETS.get(m, 0):
@@ -723,21 +616,19 @@ def mean_ranks(doubled: AnyArray, table: pd.DataFrame) -> pd.Series:
     )
 
 
-def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> SkillingsMackResult:
+def skillings_mack(table: ArrayLike | pd.DataFrame) -> SkillingsMackResult:
     r"""Friedman's test where some methods have no result (NaN) on some datasets (Skillings & Mack
     1981); smaller is better.
 
     Ranks are taken among the :math:`k_i` results of a dataset, centred, weighted by
     :math:`\sqrt{12/(k_i+1)}` and summed to :math:`A_j`; the statistic is :math:`A^T \Sigma^- A`
-    with the permutation covariance of A. Equals `friedman` on a complete table, ties corrected (by
-    the variance of the tied ranks) or not (the original paper). ValueError without a dataset with
-    two results.
+    with the permutation covariance of A, ties corrected by the variance of the tied ranks. Equals
+    `friedman` on a complete table. ValueError without a dataset with two results.
 
     >>> result = skillings_mack([[1, 2, 3], [1, 2, np.nan], [1, np.nan, 2], [np.nan, 1, 2]])
     >>> round(result.statistic, 3), result.df, round(result.pvalue, 3), result.dropped
     (4.643, 2, 0.098, ())
     """
-    one_of(ties, "ties", TIES)
     table = incomplete_table(table, "table")
     values = table.to_numpy()
     count = (~np.isnan(values)).sum(axis=1)
@@ -752,9 +643,8 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
     there = ~np.isnan(values)
     centred = np.where(there, pd.DataFrame(values).rank(axis=1).to_numpy() - (k + 1) / 2, 0.0)
     sums = (np.sqrt(12 / (k + 1)) * centred).sum(axis=0)
-    weight = np.ones_like(k)
-    if ties == "correct":  # within a dataset the ranks of two have covariance -variance / (k - 1)
-        weight = 12 * (centred**2).sum(axis=1, keepdims=True) / (k * (k * k - 1))
+    # within a dataset the ranks of two have covariance -variance / (k - 1)
+    weight = 12 * (centred**2).sum(axis=1, keepdims=True) / (k * (k * k - 1))
     met = there.T.astype(float) @ (there * weight)
     # methods that meet only where all tie are not compared, unless all tie everywhere
     meets = met if (informative := bool(weight.any())) else there.T.astype(float) @ there
@@ -783,12 +673,9 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
         statistic=statistic,
         pvalue=float(special.chdtrc(df, statistic)),
         df=df,
-        adjusted_sums=pd.Series(sums, table.columns, name="adjusted_sum"),
         dropped=tuple(dropped),
         parts=parts,
         n_datasets=len(values),
-        n_methods=table.shape[1],
-        ties=ties,
         warnings=tuple(warnings),
     )
 

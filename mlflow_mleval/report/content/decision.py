@@ -53,22 +53,6 @@ FEW, BETTER = 2, 3
 ENOUGH = 6
 #: From this probability on methods count as equivalent.
 EQUIVALENT = 0.95
-#: What counts by each preference function, with its default thresholds.
-SCORED = {
-    "usual": "only who is better counted, not by how much",
-    "u_shape": "small differences did not count and all others counted alike",
-    "v_shape": "differences counted in proportion to their size",
-    "level": "small differences did not count and middling ones counted half",
-    "linear": "small differences did not count",
-    "gaussian": "small differences counted for less than their share",
-}
-#: What other weights and policies for missing results mean.
-WEIGHED = {"equal": "all measures weighed alike", "entropy": "the data gave the weights"}
-FILLED = {
-    "drop-datasets": "the datasets that some method did not finish were left out",
-    "drop-methods": "the methods that did not finish everywhere were left out",
-    "worst": "missing results counted as the worst",
-}
 
 
 def section(c: Comparison, asked: Question, command: str = "") -> doc.Section:
@@ -403,7 +387,7 @@ def _doubt(c: Comparison, advice: Decision) -> str:
     turns = advice.turns
     if turns is None or len(c.study.datasets) == 1:
         return ""
-    kind, choice = turns["kind"], str(turns.get("choice"))
+    kind = turns["kind"]
     if kind == "tie":
         return "Which of them is ahead depends on the weights of the measures."
     if kind == "two methods":
@@ -411,17 +395,12 @@ def _doubt(c: Comparison, advice: Decision) -> str:
     open_anyway = advice.evidence == "datasets" and not advice.worse and len(advice.best_set) > 2
     if open_anyway and kind != "policy":
         return ""
+    what = "all measures weighed alike"
     if kind == "weight":
         to, now = percent(turns["to"]), percent(turns["weight"])
-        what = f"{name(choice)} counted for {to} instead of {now}"
-    elif kind == "function":
-        weights = turns.get("weights")
-        scored = SCORED.get(choice, "the preference functions were others")
-        what = f"{scored} and {WEIGHED[weights]}" if weights else scored
+        what = f"{name(str(turns['choice']))} counted for {to} instead of {now}"
     elif kind == "policy":
-        what = FILLED.get(choice, FILLED["worst"])
-    else:
-        what = WEIGHED.get(choice, "the weights were others")
+        what = "the datasets that some method did not finish were left out"
     return f"If {what}, {listed(turns['methods'], last='or')} would be ahead."
 
 

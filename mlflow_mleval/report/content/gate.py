@@ -13,7 +13,6 @@ import pandas as pd
 from mlflow_mleval.analysis.gate_tests import ALL, LEAST_SEEN, POWER, Verdict
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, Column, listed, name
-from mlflow_mleval.report.content.units import depends
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.comparisons import differences_and_margins, ledger_steps
 from mlflow_mleval.report.text import ARROWS, number
@@ -33,7 +32,7 @@ def document(verdict: Verdict, provenance: doc.Provenance) -> Document:
     """The verdict, ready for every format."""
     rows, decided = verdict.ordered, verdict.decision
     why = _open(verdict) if verdict.more else _proved(verdict)
-    headline = " ".join([*depends(verdict.crossings), f"{decided.upper()}: {why}."])
+    headline = f"{decided.upper()}: {why}."
     if (stands := verdict.stands) is not None:
         anew = f" {_units_in_words(verdict)} would make a new gate say {stands.anew.upper()}."
         headline = (

@@ -553,7 +553,7 @@ def measures_data(c: Comparison) -> Data:
     r = c.redundancy
     return {
         "weights": c.fusion.weights.to_dict(orient="index"),
-        "measures": c.measures,
+        "measures": c.measures.reset_index(),
         "concordance": c.concordance.to_dict(orient="index"),
         "redundancy": r
         and {
@@ -566,11 +566,11 @@ def measures_data(c: Comparison) -> Data:
 
 
 def measures_frames(c: Comparison) -> Frames:
-    return {"weights": c.weights_long, "measures": c.measures, "correlations": c.correlations}
+    return {"weights": c.weights_long, "measures": c.measures.reset_index()}
 
 
 def _by_measure(c: Comparison) -> doc.Table:
-    found = c.measure_tests
+    found = c.measures
     columns = [
         doc.names("measure", found.index),
         doc.better(c.study.directions[m] for m in found.index),

@@ -533,7 +533,6 @@ def _cell(c: Comparison, method: str, dataset: str, base: str) -> list[Any]:
     looks = (part.measures_of_cell, part.runs_of_cell, part.folds_of_cell)
     values, runs, folds = (look(c, dataset, method) for look in looks)
     imputed = [(dataset, method, m) in c.study.imputed for m in values.index]
-    alone = "Rank and φ: by this measure alone, on this dataset."
     columns = [
         *_measures(c, values.index),
         doc.starred("value", map(number, values["value"]), imputed),
@@ -542,8 +541,6 @@ def _cell(c: Comparison, method: str, dataset: str, base: str) -> list[Any]:
             for key, (head, text) in _SCATTER.items()
             if values[key].notna().any()
         ),
-        doc.numbers("rank", values["rank"], note=alone),
-        doc.decimals("φ", values["phi"], 2),
     ]
     study, who = c.study, f"{name(method)} on {name(dataset)}"
     repeats = 0 if study.repeats is None else int(study.n_repeats.get((dataset, method), 0))
@@ -609,15 +606,6 @@ def _method(c: Comparison, method: str, base: str) -> list[Any]:
     ]
     if len(runs):
         columns.append(doc.numbers("runs", (runs.get((d, method)) for d in ranks.index)))
-    measures = part.measures_of_method(c, method)
-    places = [*map(str, measures["place"])]
-    by_measure = [
-        *_measures(c, measures.index),
-        doc.decimals("weight", measures["weight"], 3),
-        doc.decimals("φ", measures["phi"], 2),
-        doc.decimals("mean rank", measures["mean_rank"], 2),
-        Column("place", places, note="φ, mean rank and place: by it alone."),
-    ]
     row = c.ranking.set_index("method").loc[method]
     what = "by all measures fused" if c.on == FUSED else f"by {name(c.on)}"
     rank = f"a mean rank of {fixed(row['mean_rank'], 2)} over {count(len(ranks), 'dataset')}"
@@ -625,7 +613,6 @@ def _method(c: Comparison, method: str, base: str) -> list[Any]:
     blocks: list[Any] = [
         _flow([f"{name(method)} has {place}, with {rank}."]),
         _open_table(columns, "On each dataset", things="datasets"),
-        _open_table(by_measure, "By each measure", most=len(measures)),
     ]
     if c.deciding is not None:
         pairs = part.pairs_of(c, method)
@@ -706,10 +693,8 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
     columns = [
         doc.names("measure", measures.index),
         difference,
-        doc.won_tied_lost(measures),
         *map(Column, heads, zip(*means, strict=True)),
         doc.better(c.study.directions[m] for m in measures.index),
-        doc.decimals("weight", measures["weight"], 3),
     ]
     ranks, phi = c.ranks[[a, b]], c.fusion.phi[[a, b]]
     less = f"φ difference: the net flow of {name(a)} less that of {name(b)}."

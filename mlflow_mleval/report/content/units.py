@@ -416,7 +416,7 @@ _EVERY = ("alpha", "control", "significant_pairs", "warnings")
 _HELD = {
     "max_t": (*_EVERY, "n_comparisons", "exact", "n_resamples", "seed"),
     "nemenyi": (*_EVERY, "critical_difference"),
-    "pairwise": (*_EVERY, "correction", "n_comparisons"),
+    "pairwise": (*_EVERY, "n_comparisons"),
 }
 
 
@@ -425,10 +425,10 @@ def data_over_datasets(c: Comparison) -> Data:
     tests: Data = dict.fromkeys(_HELD)
     for made in c.posthoc:
         keys = _HELD.get(made.test.key, ("alpha", "significant_pairs", "warnings"))
-        tests[made.test.key] = {"test": made.test.name, **doc.named(made.result, *keys)}
+        tests[made.test.key] = {"test": made.test.asked, **doc.named(made.result, *keys)}
     if c.pairwise:
         tests["pairwise"] |= {"alternative": "two-sided", "pairs": rows_of_best(c, c.pairs)}
-    rest = doc.named(c, "skillings_mack", "feasibility", "decides", "decision", "separated")
+    rest = doc.named(c, "skillings_mack", "decides", "decision", "separated")
     rest |= {"cliques": c.cliques}
     unit = c.decides_over
     if unit and (c.deciding is None or c.deciding.test.over != unit):  # units where datasets cannot
@@ -774,12 +774,10 @@ class Answers(Kind):
     def agreement(self, c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
         rows = found.sort_values("correlation", key=abs, ascending=False).head(ANSWERS_ROWS)
         how = "Correlation: Pearson's, over the answers of all methods, within each method."
-        equal = "Equal: share of the answers that both pass or both fail."
         columns = [
             Column("measure", [*rows["measure_a"]], "<"),
             Column("and", [*rows["measure_b"]], "<"),
             doc.decimals("correlation", rows["correlation"], 2, note=how),
-            doc.percents("equal", rows["equal_share"], note=equal),
             doc.counts("answers", rows["n"], keep=1),
         ]
         caption = "Agreement of the scorers"
