@@ -119,7 +119,6 @@ class SourceTable:
 
     name: str
     cells: pd.DataFrame
-    problems: list[tuple[str, str]] = field(default_factory=list)  #: and in which row
     notes: dict[str, list[str]] = field(default_factory=dict)  #: what was read how, and where
 
     @property
@@ -134,24 +133,15 @@ class SourceTable:
         others = np.arange(len(self.header)) != at
         return self.cells.iloc[:, at], self.cells.iloc[:, others]
 
-    def problem(self, row: str, column: str, text: str) -> None:
-        self.problems.append((row, f"{self.name}, {row}, column {quoted(column)}: {text}"))
+    def problem(self, row: str, column: str, text: str) -> ImportFileError:
+        """What is wrong with a cell, to be raised."""
+        return ImportFileError(f"{self.name}, {row}, column {quoted(column)}: {text}")
 
     def note(self, what: str, where: str) -> None:
         """That this was read so there."""
         places = self.notes.setdefault(what, [])
         if where not in places:
             places.append(where)
-
-    def stop_if_problems(self) -> None:
-        """ImportFileError with the problem of the first row that has one."""
-        if self.problems:
-            n = len(self.problems)
-            numbers = [re.sub(r"\D", "", row) for row, _ in self.problems]
-            first = min(range(n), key=lambda i: int(numbers[i] or 0))
-            text = self.problems[first][1]
-            more = f" (and {count(n - 1, 'more problem')} in this file)" if n > 1 else ""
-            raise ImportFileError(text + more)
 
     def check_names(self, one_may_lack: bool = False) -> None:
         """Raise where columns have no name, or that of another."""
@@ -165,10 +155,10 @@ class SourceTable:
             raise ImportFileError(f"{self.name}: the column {columns} occurs twice in the header.")
 
     def check_measures(self, columns: Iterable[str]) -> None:
-        """A problem of each column that cannot be called as a measure."""
+        """Raise where a column cannot be called as a measure."""
         for column in columns:
             if why := measure_name_problem(column):
-                self.problem("header", column, f"cannot name a metric: {why}.")
+                raise self.problem("header", column, f"cannot name a metric: {why}.")
 
     def texts(self, cells: pd.Series) -> pd.Series:
         """The names that a column holds."""
@@ -177,9 +167,9 @@ class SourceTable:
         texts = pd.Series(held, cells.index, dtype=object)
         for row, text in texts.drop_duplicates().items():
             if why := text_problem(text):
-                self.problem(row, column, f"the name of the {column} {why}.")
-            elif column == "measure" and (why := measure_name_problem(text)):
-                self.problem(row, column, f"{quoted(text)} cannot name a metric: {why}.")
+                raise self.problem(row, column, f"the name of the {column} {why}.")
+            if column == "measure" and (why := measure_name_problem(text)):
+                raise self.problem(row, column, f"{quoted(text)} cannot name a metric: {why}.")
         return texts
 
     def numbers(self, cells: pd.Series) -> list[float]:
@@ -190,7 +180,7 @@ class SourceTable:
             values.append(_value(plain))
             if not (math.isfinite(values[-1]) or _is_empty(plain)):
                 how = "Leave the cell empty for a method that did not finish."
-                self.problem(row, cells.name, f"{quoted(plain)} is not a finite number. {how}")
+                raise self.problem(row, cells.name, f"{quoted(plain)} is not a finite number. {how}")
         return values
 
     def seeds(self, cells: pd.Series) -> list[str]:
@@ -201,7 +191,7 @@ class SourceTable:
         if len(words) and len(numbers):
             other = f"{numbers.index[0]} has {quoted(numbers.iloc[0])}"
             why = f"{quoted(words.iloc[0])} is no number, but {other}. Use one kind."
-            self.problem(words.index[0], cells.name, why)
+            raise self.problem(words.index[0], cells.name, why)
         alike = []
         for text in texts:
             # a float would round a seed of 17 digits
@@ -218,7 +208,7 @@ class SourceTable:
             is_fold = number.is_integer() and 0 <= number < 2**31
             folds.append(int(number) if is_fold else None)
             if not (is_fold or _is_empty(cell)):
-                self.problem(row, "fold", f"{quoted(cell)} is not a fold number (0, 1, 2 …).")
+                raise self.problem(row, "fold", f"{quoted(cell)} is not a fold number (0, 1, 2 …).")
         return folds
 
 
@@ -272,13 +262,11 @@ def _from_csv(content: bytes, name: str) -> SourceTable:
     header = rows.pop(first)
     check_separator(header, int(first.removeprefix("line ")), name)
     n = len(header)
-    broken = {line: rows.pop(line) for line in [*rows] if len(rows[line]) != n}
-    table = SourceTable(name, pd.DataFrame([*rows.values()], [*rows], header, dtype=object))
-    for line, cells in broken.items():
-        why = f"goes on after it with {quoted(cells[n])}" if cells[n:] else "ends before it"
-        column = header[min(len(cells), n - 1)]
-        table.problem(line, column, f"the row {why}: {len(cells)} cells, the header has {n}.")
-    return table
+    for line, cells in rows.items():
+        if len(cells) != n:
+            why = f"the row has {count(len(cells), 'cell')}, the header has {n}"
+            raise ImportFileError(f"{name}, {line}: {why}.")
+    return SourceTable(name, pd.DataFrame([*rows.values()], [*rows], header, dtype=object))
 
 
 def _is_empty(cell: object) -> bool:
@@ -351,14 +339,12 @@ def tidy(table: SourceTable) -> pd.DataFrame:
         raise ImportFileError(f"{table.name}: {why}. Remove one of them.")
     if not is_board:
         _check_columns(table)
-    table.stop_if_problems()
     if is_board:
         table = _in_one_scale(with_datasets_alone(table))
     if table.cells.empty:
         raise ImportFileError(f"{table.name} has a header but no rows.")
     values = _values_of_table(table)
-    _note_given_twice(table, values)
-    table.stop_if_problems()
+    _check_given_once(table, values)
     names = ["dataset", "method", "seed", "fold", "measure", "value"]
     left = [name for name in ("seed", "fold") if values[name].isna().all()]
     frame = values[names].drop(columns=left).infer_objects()
@@ -420,27 +406,21 @@ def _values_of_table(table: SourceTable) -> pd.DataFrame:
     return frame.assign(value=values.ravel())
 
 
-def _note_given_twice(table: SourceTable, values: pd.DataFrame) -> None:
-    """Note what is given twice, or both with and without folds."""
+def _check_given_once(table: SourceTable, values: pd.DataFrame) -> None:
+    """Raise where a value is given twice, or both with and without folds."""
     keys = ["dataset", "method", "seed", "measure"]
-    has_fold = values["fold"].notna()
-    repeated = next((c for c in SEEDS if c in table.header), None)
     twice = values.duplicated([*keys, "fold"])
-    mixed = has_fold & False
-    if has_fold.nunique() > 1:
+    has_fold = values["fold"].notna()
+    is_mixed = has_fold & False
+    if has_fold.any() and not has_fold.all():
         same = [values[key] for key in keys]
-        mixed = has_fold != has_fold.groupby(same, dropna=False).transform("first")
-    if not (twice | mixed).any():
-        return
-    first = values.groupby([*keys, "fold"], dropna=False)["row"].transform("first")
-    for one in values.assign(first=first, twice=twice)[twice | mixed].itertuples():
-        label = f"{one.measure} of {quoted(one.method)} on {quoted(one.dataset)}"
-        label += f" with {repeated} {quoted(one.seed)}" if repeated else ""
-        if one.twice:
-            where = "" if pd.isna(one.fold) else f" in fold {one.fold}"
-            table.problem(one.row, one.column, f"{label}{where} was given in {one.first} already.")
-        else:
-            table.problem(one.row, "fold", f"{label} is given both with and without a fold.")
+        is_mixed = has_fold != has_fold.groupby(same, dropna=False).transform("first")
+    for row in values[twice | is_mixed].head(1).itertuples():
+        what = f"{row.measure} of {quoted(row.method)} on {quoted(row.dataset)}"
+        what += "" if pd.isna(row.seed) else f" with seed {quoted(row.seed)}"
+        what += "" if pd.isna(row.fold) else f" in fold {row.fold}"
+        why = "given twice" if twice[row.Index] else "given both with and without a fold"
+        raise table.problem(row.row, row.column, f"{what} is {why}.")
 
 
 # ---- leaderboards: rows are methods, columns datasets --------------------------------------------
@@ -581,7 +561,6 @@ def exported_runs(
     kind = _exporter(table.header)
     if kind is None:
         return None
-    table.stop_if_problems()
     header = [column.lower() for column in table.header]
     told = _ABOUT_RUNS | (_OF_MLFLOW if kind == "mlflow" else {})
     places = {
