@@ -27,7 +27,6 @@ from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
 from mlflow_mleval.files.results import (
     INSTANCE,
-    check_separator,
     columns_shown,
     csv_rows,
     reason,
@@ -717,13 +716,9 @@ def _number(cell: str) -> float:
 
 
 def open_csv(path: Path, progress: Progress) -> PredictionFile:
-    with path.open("rb") as file:
-        if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
-            raise ImportFileError(f"{path.name} is UTF-16. Save it as UTF-8.")
     at, header = next(_csv_lines(path), (0, []))
     if not header:
         raise ImportFileError(f"{path.name} is empty. {_NAMING}")
-    check_separator(header, at, path.name)
 
     def parts(places: list[int], told: Progress) -> Iterator[pa.RecordBatch]:
         total = path.stat().st_size

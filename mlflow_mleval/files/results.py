@@ -66,14 +66,6 @@ def csv_rows(file: TextIO, name: str, longest: int) -> Iterator[tuple[int, list[
             yield at, cells
 
 
-def check_separator(header: Sequence[str], line: int, name: str) -> None:
-    """Raise where another separator than the comma seems to stand in the header."""
-    if len(header) == 1 and (other := next((c for c in ";\t|" if c in header[0]), None)):
-        raise ImportFileError(
-            f"{name}, line {line}: the separator seems to be {other!r}. Separate columns by commas."
-        )
-
-
 def unreadable(path: str | Path, error: OSError) -> ImportFileError:
     """The error of a file that the system does not let us read."""
     return ImportFileError(f"cannot read {str(path)!r}: {error.strerror or error}.")
@@ -223,8 +215,6 @@ def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) ->
         content = path.read_bytes()
     except OSError as error:
         raise unreadable(path, error) from error
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        content = content.decode("utf-16", "replace").encode()
     if content[:4] == b"PAR1" or path.suffix.lower() in PARQUET:
         try:
             return _from_frame(pd.read_parquet(io.BytesIO(content)), name)
@@ -255,17 +245,15 @@ def _from_frame(frame: pd.DataFrame, name: str) -> SourceTable:
 
 def _from_csv(content: bytes, name: str) -> SourceTable:
     file = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", "surrogateescape", newline="")
-    rows = {f"line {line}": cells for line, cells in csv_rows(file, name, MAX_LINE)}
-    if not rows:
+    lines = csv_rows(file, name, MAX_LINE)
+    _, header = next(lines, (0, []))
+    if not header:
         raise ImportFileError(f"{name} is empty. It needs the columns {', '.join(LONG_COLUMNS)}.")
-    first = next(iter(rows))
-    header = rows.pop(first)
-    check_separator(header, int(first.removeprefix("line ")), name)
-    n = len(header)
+    rows, n = {f"line {line}": cells for line, cells in lines}, len(header)
     for line, cells in rows.items():
         if len(cells) != n:
             why = f"the row has {count(len(cells), 'cell')}, the header has {n}"
-            raise ImportFileError(f"{name}, {line}: {why}.")
+            raise ImportFileError(f"{name}, {line}: {why}. Separate columns by commas.")
     return SourceTable(name, pd.DataFrame([*rows.values()], [*rows], header, dtype=object))
 
 

@@ -211,7 +211,7 @@ BROKEN = {
     "a score as truth": (SMALL.replace("0,1,", "0,0.5,"), "column 'true_b': '0.5' is not 0 or 1"),
     "two as truth": (SMALL.replace("0,1,", "2,1,"), "line 3, column 'true_a': '2' is not 0 or 1"),
     "an open quote": (SMALL + '1,0,"0.5,0.5\n1,1,1,1\n', "line 5: a quote is opened and never"),
-    "UTF-16": (SMALL.encode("utf-16"), "UTF-16"),
+    "UTF-16": (SMALL.encode("utf-16"), "line 1, column 1: byte 0xff is not UTF-8"),
     "Latin-1 in a row": (
         SMALL.encode() + b"1,0,0.5,\xff\n",
         "line 5, column 4: byte 0xff is not UTF-8",
@@ -223,7 +223,7 @@ BROKEN = {
     "no rows": (SMALL.split()[0] + "\n", "has a header but no rows"),
     "nothing": ("", "is empty"),
     "only empty lines": ("\n\n", "is empty"),
-    "semicolons": (SMALL.replace(",", ";"), "the separator seems to be ';'"),
+    "semicolons": (SMALL.replace(",", ";"), "(it has 'true_a;true_b;score_a;score_b')"),
     "no truth": (SMALL.replace("true", "truth"), "no column of the truth"),
     "no predictions": ("true_a,true_b\n1,0\n", "no column of scores or predictions"),
     "a label without scores": (SMALL.replace("score_b", "x"), "label 'b' has no column score_b"),
