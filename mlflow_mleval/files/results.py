@@ -178,21 +178,15 @@ class SourceTable:
         return values
 
     def seeds(self, cells: pd.Series) -> list[str]:
-        """The seeds as text: all numbers, written alike, or none."""
+        """The seeds as text: all are numbers, or none."""
         texts = self.texts(cells)
-        are_numbers = texts.map(_is_number).astype(bool)
-        words, numbers = texts[~are_numbers & (texts != "")], texts[are_numbers]
-        if len(words) and len(numbers):
-            other = f"{numbers.index[0]} has {quoted(numbers.iloc[0])}"
-            why = f"{quoted(words.iloc[0])} is no number, but {other}. Use one kind."
-            raise self.problem(words.index[0], cells.name, why)
-        alike = []
-        for text in texts:
-            # a float would round a seed of 17 digits
-            exact = int if text.lstrip("+-").isdecimal() else float
-            is_whole = _is_number(text) and len(text) < 20 and float(text).is_integer()
-            alike.append(str(int(exact(text))) if is_whole else text)
-        return alike
+        is_word = ~texts.map(_is_number).astype(bool)
+        if is_word.any() and not is_word.all():
+            why = (
+                f"{quoted(texts[is_word].iloc[0])} is no number, as other seeds are. Use one kind."
+            )
+            raise self.problem(is_word.idxmax(), cells.name, why)
+        return [text.removesuffix(".0") for text in texts]  # as tables with gaps write whole ones
 
     def folds(self, cells: pd.Series) -> list[int | None]:
         """The numbers of folds that a column holds."""

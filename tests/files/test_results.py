@@ -149,7 +149,7 @@ def test_encodings_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
         (HEADER + f"f1,d,{'a' * 9000},1\n", r"line 2, .*: the name of the method has 9,000 chara"),
         (HEADER + "f1,d,a,1\nf1,d,\0,1\n", r"line 3, column 3: byte 0x00 is not UTF-8 text"),
         (SEEDED + "d,a,1,.5\nd,a,,.5\n", "line 3, column 'seed': the name of the seed is empty"),
-        (SEEDED + "d,a,1,.5\nd,a,a,.5\n", "line 3, column 'seed': 'a' is no number, but line 2 ha"),
+        (SEEDED + "d,a,1,.5\nd,a,a,.5\n", "line 3, column 'seed': 'a' is no number, as other seed"),
         (SEEDED + "d,a,1,.5\nd,a,1.0,.5\n", "line 3, column 'f1': .* with seed '1' is given twice"),
         ("dataset,method,seed,repeat,f1\nd,a,1,1,.5\n", "both a column 'seed' and a .* 'repeat'"),
     ],
@@ -222,7 +222,7 @@ def test_frames_name_the_source_and_take_other_types_of_names():
 
 
 def test_seeds_in_both_forms_and_with_folds(tmp_path):
-    rows = "".join(f"f1,d,a,{cells}\n" for cells in ("1,0,.5", "1,1,.6", "02,0,.7", "02,1,"))
+    rows = "".join(f"f1,d,a,{cells}\n" for cells in ("1,0,.5", "1,1,.6", "2,0,.7", "2,1,"))
     long = write(tmp_path, "measure,dataset,method,seed,fold,value\n" + rows)
     folds = {"repeat": [1.0, 1, 2, 2], "fold": [0, 1, 0, 1], "f1": [0.5, 0.6, 0.7, None]}
     wide = pd.DataFrame({"dataset": "d", "method": "a", **folds})
