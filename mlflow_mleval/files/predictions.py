@@ -600,7 +600,7 @@ class Columns:
                 if kind == "list":
                     values[place] = cells
                     if names is None:
-                        labels = _texts_of_cells(cells.flatten(), f"{self.file}, {where}").unique()
+                        labels = cells.flatten().unique()
                         if labels.null_count:
                             raise ImportFileError(
                                 f"{self.file}, {where}: a list of labels holds null. Leave it out."
@@ -608,7 +608,7 @@ class Columns:
                         values[place] = labels.to_pylist()
                     continue
                 known = names if kind == "class" else None
-                values[place], unfit = _values_of_cells(cells, kind, known, f"{self.file}, {where}")
+                values[place], unfit = _values_of_cells(cells, kind, known)
                 if unfit.any():
                     wrong = int(unfit.argmax())
                     cell = cells[wrong].as_py()
@@ -683,9 +683,7 @@ def _in_one_order(by_label: Mapping[str, Mapping[str, int]], file: str) -> dict[
     return {kind: [at[label] for label in true] for kind, at in by_label.items() if at}
 
 
-def _values_of_cells(
-    cells: pa.Array, kind: str, names: set[str] | None, where: str
-) -> tuple[Any, Bools]:
+def _values_of_cells(cells: pa.Array, kind: str, names: set[str] | None) -> tuple[Any, Bools]:
     """The values of some rows of a column, and which of them cannot be used."""
     if kind in ("binary", "number"):
         try:
@@ -693,7 +691,7 @@ def _values_of_cells(
         except pa.ArrowInvalid:  # text that is not, or not everywhere, written as usual
             numbers = np.array([_number(cell) for cell in cells.to_pylist()])
         return numbers, ~(np.isin(numbers, (0, 1)) if kind == "binary" else np.isfinite(numbers))
-    texts = _texts_of_cells(cells, where).to_pylist()
+    texts = cells.to_pylist()
     known: dict[Any, Any]
     if kind == "class":
         known = {text: None if text is None else str(text) for text in set(texts)}
@@ -781,6 +779,8 @@ def open_parquet_predictions(path: Path, progress: Progress) -> PredictionFile:
             fits, wanted = are_lists[place], "lists, as those of true"
         elif kind not in ("binary", "number"):
             fits, wanted = not pa.types.is_nested(held), "one value a row"
+        if getattr(held, "value_type", held) in (pa.binary(), pa.large_binary()):
+            fits, wanted = False, "text"
         if not fits:
             shown = held.value_type if pa.types.is_dictionary(held) else held
             where = f"{path.name}, column {quoted(names[place])}"
@@ -807,8 +807,7 @@ def _parquet_file(path: Path) -> parquet.ParquetFile:
     """The file; a text that is packed once is unpacked once, whatever the number of rows."""
     try:
         schema = parquet.read_schema(path)
-        kinds = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-        texts = [field.name for field in schema if field.type in kinds]
+        texts = [field.name for field in schema if field.type in (pa.string(), pa.large_string())]
         return parquet.ParquetFile(
             path, pre_buffer=False, buffer_size=1 << 16, read_dictionary=texts
         )
@@ -816,18 +815,6 @@ def _parquet_file(path: Path) -> parquet.ParquetFile:
         raise ImportFileError(
             f"{path.name} is not a parquet file that can be read: {reason(error)}."
         ) from error
-
-
-def _texts_of_cells(cells: pa.Array, where: str) -> pa.Array:
-    """The cells, bytes among them as text."""
-    packed = pa.types.is_dictionary(cells.type)
-    values = cells.dictionary if packed else cells
-    if values.type in (pa.binary(), pa.large_binary()):
-        try:
-            values = values.cast(pa.large_string())
-        except pa.ArrowInvalid as error:
-            raise ImportFileError(f"{where}: bytes that are no UTF-8. Write text.") from error
-    return pa.DictionaryArray.from_arrays(cells.indices, values) if packed else values
 
 
 def _refuse_large(path: Path, file: parquet.ParquetFile, columns: Sequence[str]) -> None:
@@ -868,8 +855,7 @@ def sets_in(
     columns: AnyArray = np.empty(0, np.int64)
     if labels is not None:
         place = {name: i for i, name in enumerate(names)}
-        known = _texts_of_cells(labels.dictionary, "a list").to_pylist()
-        places = np.array([place.get(name, -1) for name in known] or [-1])
+        places = np.array([place.get(name, -1) for name in labels.dictionary.to_pylist()] or [-1])
         columns = places[labels.indices.fill_null(0).to_numpy(zero_copy_only=False)]
         if len(wrong := np.flatnonzero((columns < 0) | np.asarray(labels.indices.is_null()))):
             shown = quoted(str(labels[int(wrong[0])].as_py()))
