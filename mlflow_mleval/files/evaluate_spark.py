@@ -341,7 +341,7 @@ def _label_names(
         return None
     named: dict[str, tuple[str, ...]] = {}
     for name, columns in labels.items():
-        prefix = re.compile(f"(?:y_)?{name.removeprefix('y_')}_(.+)", re.DOTALL)
+        prefix = re.compile(f"{name.removeprefix('y_')}_(.+)", re.DOTALL)
         if all(map(prefix.fullmatch, columns)):
             named[name] = tuple(prefix.sub(r"\1", column) for column in columns)
     if len(orders := set(named.values())) > 1:

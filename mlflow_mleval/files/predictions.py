@@ -496,7 +496,7 @@ def unrounded(scores: Any) -> tuple[Any, str]:
 # ---- tables of columns ---------------------------------------------------------------------------
 
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
-_COLUMN = re.compile(rf"(?:y_)?(true|score|pred)(?:_(.+))?|{FOLD}", re.DOTALL)
+_COLUMN = re.compile(rf"(true|score|pred)(?:_(.+))?|{FOLD}", re.DOTALL)
 #: Why a cell of each kind of column cannot be used.
 _NEEDED = {
     "binary": "is not 0 or 1",
