@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import zlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike
 
 from mlflow_mleval.errors import MlevalError
-from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
+from mlflow_mleval.evaluation import Evaluation, evaluate, merge
 from mlflow_mleval.files.predictions import read_hierarchy, sets_in, table_columns
 from mlflow_mleval.files.results import columns_shown
 from mlflow_mleval.measures.hierarchical import OPTIONS
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _SIDES = {"y_true": "truth", "y_score": "scores", "y_pred": "predictions"}
-_FOLDS = ("byte", "short", "integer", "long", "string", "boolean")
 _PART = "part binary, error string"
 #: Options that partitions can be evaluated with.
 _FURTHER = ("label_names", "threshold", "conventions", "train_labels", "probabilities", *OPTIONS)
@@ -51,22 +49,17 @@ class _Layout:
     names: Sequence[Hashable] | None
     options: Mapping[str, Any]
     hierarchy: Hierarchy | None
-    lists: bool  # of classes: without names of labels, those of the hierarchy
+    lists: bool  # of classes
 
     def evaluate(self, batch: pa.RecordBatch, instances: bool = False) -> Evaluation:
         """The Evaluation of some rows."""
-        class_sets = self.lists and self.names is None
-        names = present(self.hierarchy).nodes if class_sets else self.names
-        given = {name: self._values(batch[name], name, names) for name in self.sides}
-        given |= {**self.options, "instances": instances}
+        given = {name: self._values(batch[name], name) for name in self.sides}
         if self.fold is not None:
             given["folds"] = _filled(batch["folds"], [self.fold]).to_pylist()
-        if class_sets:
-            sets = (given.pop("y_true"), given.pop("y_pred"))
-            return evaluate_hierarchical(*sets, self.hierarchy, **given)
-        return evaluate(**given, label_names=self.names, hierarchy=self.hierarchy)
+        given |= {"label_names": self.names, "hierarchy": self.hierarchy, "instances": instances}
+        return evaluate(**given, **self.options)
 
-    def _values(self, cells: pa.Array, name: str, names: Sequence[Hashable] | None) -> Any:
+    def _values(self, cells: pa.Array, name: str) -> Any:
         """A side of some rows, as `evaluate` takes it."""
         columns = self.sides[name]
         where = f"column {quoted(columns[0])}"
@@ -78,13 +71,13 @@ class _Layout:
             ends = np.append(0, np.cumsum(lengths)).astype(np.int32)
             cells, scores = (pa.ListArray.from_arrays(ends, part) for part in values.flatten())
         elif name == "y_score" or not self.lists:
-            width = int(lengths[0]) if names is None else len(names)
+            width = int(lengths[0]) if self.names is None else len(self.names)
             if (odd := lengths[lengths != width]).size:
                 raise ValueError(f"{where}: {odd[0]} elements instead of {width}")
             numbers = _filled(values, columns).to_numpy(zero_copy_only=False)
             return numbers.reshape(len(cells), width)
         try:
-            return sets_in(cells, present(names), scores, repeats=scores is None)
+            return sets_in(cells, present(self.names), scores)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
 
@@ -137,19 +130,18 @@ def evaluate_spark(
         ML, a list of classes, or one class of several. Arrays of text are lists of classes, and so
         are arrays of whole numbers where scores are pairs.
     scores : str or sequence of str, optional
-        Label columns of finite numbers; or one array or vector of them, a map from class to score,
-        or an array of pairs of class and score. A class without a score has 0.
+        Label columns of finite numbers; or one array or vector of them, or an array of pairs of
+        class and score. A class without a score has 0.
     predictions : str or sequence of str, optional
         As `truth`.
     folds : str, optional
         Column of the fold.
     hierarchy : Hierarchy, optional
-        Adds the hierarchical measures. Lists of classes without `label_names` are evaluated as by
-        `evaluate_hierarchical`.
+        Adds the hierarchical measures.
     label_names : sequence, optional
         The labels, in the order of columns or elements. Default: the label columns' names without
-        ``true_``, or numbers; lists of classes with scores have those of the hierarchy. One class
-        of several and lists of classes without hierarchy need it.
+        ``true_``, or numbers; lists of classes have those of the hierarchy. One class of several
+        and lists of classes without hierarchy need it.
     threshold, conventions
         As for `evaluate`.
     **hierarchy_options
@@ -171,11 +163,8 @@ def evaluate_spark(
 
     >>> ev = evaluate_spark(df, truth=["true_a", "true_b"], scores=["score_a", "score_b"])  # doctest: +SKIP
     """  # noqa: E501
-    options: dict[str, Any] = {"label_names": label_names, **hierarchy_options}
-    if conventions != "sklearn":
-        options["conventions"] = conventions
-    if not np.array_equal(threshold, 0.5):
-        options["threshold"] = threshold
+    options: dict[str, Any] = {"label_names": label_names, "threshold": threshold}
+    options |= {"conventions": conventions, **hierarchy_options}
     refuse_keywords(evaluate_spark, options, _FURTHER)
     sides = {"y_true": truth, "y_score": scores, "y_pred": predictions}
     selected, layout = _prepared(df, sides, {"folds": folds}, hierarchy, options)
@@ -280,8 +269,7 @@ def _prepared(
         lists = held["y_true"] is not None
     names = options.pop("label_names", None)
     if names is None:
-        is_array = held["y_true"] is not None
-        names = _label_names(labels, lists, is_array, "y_score" in given, hierarchy)
+        names = _label_names(labels, lists, held["y_true"] is not None, hierarchy)
     further = beside["folds"], beside.get("cluster")
     return selected, _Layout(own, *further, names, options, hierarchy, lists)
 
@@ -313,17 +301,11 @@ def _arrow_column(df: DataFrame, name: str, argument: str) -> Any:
             f"`{argument}` must name columns of `df` ({columns_shown(df.columns)}), got {name!r}."
         )
     kind = df.schema[name].dataType.typeName()
-    if argument == "folds" and kind not in _FOLDS:
-        raise TypeError(
-            f"`folds` must name a column of whole numbers or text, got {kind} in {name!r}. Cast it."
-        )
     column = f.col("`{}`".format(name.replace("`", "``")))
     if kind == "vectorudt":
         from pyspark.ml.functions import vector_to_array
 
         return vector_to_array(column)
-    if kind == "map":
-        return f.map_entries(column)
     return column.cast("double") if kind == "decimal" else column
 
 
@@ -331,29 +313,27 @@ def _label_names(
     labels: Mapping[str, tuple[str, ...]],
     lists: bool,
     arrays: bool,
-    scored: bool,
     hierarchy: Hierarchy | None,
 ) -> Sequence[Hashable] | None:
-    """The labels, None where the arrays or the hierarchy tell them."""
+    """The labels, None where arrays number them."""
     if lists and hierarchy is not None:
-        return hierarchy.nodes if scored else None
+        return hierarchy.nodes
     if arrays and not lists:
         return None
-    named: dict[str, tuple[str, ...]] = {}
+    if "y_true" not in labels:
+        what = "lists of classes without `hierarchy`" if lists else "one class of several"
+        raise ValueError(f"`label_names` must be given for {what}, in the order of scores.")
+    named = dict(labels)
     for name, columns in labels.items():
-        prefix = re.compile(f"{name.removeprefix('y_')}_(.+)", re.DOTALL)
-        if all(map(prefix.fullmatch, columns)):
-            named[name] = tuple(prefix.sub(r"\1", column) for column in columns)
-    if len(orders := set(named.values())) > 1:
+        prefix = f"{name.removeprefix('y_')}_"
+        if all(column.startswith(prefix) for column in columns):
+            named[name] = tuple(column.removeprefix(prefix) for column in columns)
+    if len(orders := {named[name] for name in labels if named[name] != labels[name]}) > 1:
         raise ValueError(
             "`truth`, `scores` and `predictions` must name the labels in one order, got "
             f"{' and '.join(map(str, sorted(orders)))}. Reorder them."
         )
-    own = named.get("y_true") or labels.get("y_true") or named.get("y_score")
-    if lists or own is None:
-        what = "lists of classes without `hierarchy`" if lists else "one class of several"
-        raise ValueError(f"`label_names` must be given for {what}, in the order of scores.")
-    return own
+    return named["y_true"]
 
 
 # ---- on the executors ----------------------------------------------------------------------------

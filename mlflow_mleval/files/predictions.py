@@ -839,7 +839,6 @@ def sets_in(
     lists: pa.Array,
     names: Sequence[Hashable],
     scores: pa.Array | None = None,
-    repeats: bool = False,
 ) -> sparse.csr_array:
     """Lists of labels, maybe with scores, as a matrix of these names; else a BadRow."""
     if lists.null_count:
@@ -872,7 +871,7 @@ def sets_in(
     whole = sets.nnz
     once = sets.copy()
     once.sum_duplicates()
-    if once.nnz < whole and not repeats:
+    if once.nnz < whole:
         row = int(np.flatnonzero(np.diff(once.indptr) < lengths)[0])
         raise BadRow(row, "a list names a label twice")
     return once
