@@ -212,7 +212,8 @@ def evaluate(file: str | None, runs: tuple[str, ...], output: str | None, **choi
                    the XMC repository or svmlight (LABEL,LABEL FEATURE:VALUE)
     plain text     with --truth and --hierarchy: one line per instance, its
                    classes separated by spaces, as HEMKit reads them
-    on Spark       a folder of parquet files with these columns, or its URL
+    on Spark       a folder of parquet files with columns true_LABEL, score_LABEL
+                   or pred_LABEL, and fold, or its URL
 
     \b
     Examples:

@@ -383,7 +383,7 @@ def evaluate_with_spark(
     progress: bool = False,
     **options: Any,
 ) -> tuple[Evaluation, tuple[str, ...]]:
-    """The evaluation of parquet by Spark, named as in files, and the columns it did not use."""
+    """The evaluation of label columns in parquet by Spark, and the columns it did not use."""
     try:
         from pyspark.errors import PySparkException
     except ImportError as error:
@@ -392,18 +392,20 @@ def evaluate_with_spark(
         hierarchy = read_hierarchy(hierarchy)
     try:
         with _session(master, progress) as session:
-            df, arguments, ignored = _by_names(session.read.parquet(path), path)
-            if "label_names" not in arguments and len(df.columns) < 500:
-                # Spark 4 weighs its batch after each row, a quarter of its work; of rows so narrow
-                # the number is bound enough.
-                session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", 2**31 - 1)
-            return evaluate_spark(df, **arguments, hierarchy=hierarchy, **options), ignored
-    except ImportError as error:
-        lacking = str(error).removeprefix("[PACKAGE_NOT_INSTALLED] ").rstrip(".")
-        raise MlevalError(
-            f"Spark Connect lacks a package: {lacking}. Run: pip install 'pyspark[connect]'"
-        ) from error
-    except PySparkException as error:
+            df = session.read.parquet(path)
+            columns = table_columns(df.columns, path)
+            if columns.one_label:
+                raise MlevalError(
+                    f"{path} has a column true. On Spark the command reads label columns, "
+                    "true_LABEL with score_LABEL or pred_LABEL; for others call "
+                    "mleval.evaluate_spark."
+                )
+            for name, places in columns.places.items():
+                options[_SIDES[name]] = [df.columns[place] for place in places]
+            if columns.fold is not None:
+                options["folds"] = df.columns[columns.fold]
+            return evaluate_spark(df, hierarchy=hierarchy, **options), columns.ignored
+    except (PySparkException, ImportError) as error:
         text = str(error).partition("JVM stacktrace")[0]
         lines = [line for line in text.splitlines() if line.strip()]
         cause = " ".join(dict.fromkeys((lines[0], lines[-1])))  # Spark's, and a worker's
@@ -412,12 +414,9 @@ def evaluate_with_spark(
 
 @contextmanager
 def _session(master: str | None, progress: bool) -> Iterator[Any]:
-    """The session that is there, or one of our own, which ends with the block."""
+    """A session that ends with the block."""
     from pyspark.sql import SparkSession
 
-    if running := SparkSession.getActiveSession():
-        yield running
-        return
     if master is None or master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder.appName("mleval evaluate")
@@ -432,35 +431,3 @@ def _session(master: str | None, progress: bool) -> Iterator[Any]:
         yield session
     finally:
         session.stop()
-
-
-def _by_names(df: DataFrame, path: str) -> tuple[DataFrame, dict[str, Any], tuple[str, ...]]:
-    """A table named as in files, with the arguments of `evaluate_spark` and what is not used."""
-    from pyspark.sql import functions as f
-
-    lists = [name for name in df.columns if _element(df.select(name)) is not None]
-    columns = table_columns(df.columns, path, lists)
-    at = {_SIDES[name]: [df.columns[i] for i in places] for name, places in columns.places.items()}
-    arguments: dict[str, Any] = {**at}
-    if columns.fold is not None:
-        arguments["folds"] = df.columns[columns.fold]
-    if columns.one_label:
-        labels = [columns.header[i] for i in columns.labels]
-        for side in at.keys() - {"scores"}:
-            arguments[side] = at[side][0]
-        if not columns.lists:
-            df = df.withColumns({name: df[name].cast("string") for name in labels})
-        arguments["label_names"] = columns.names or _occurring(df, labels, columns.lists)
-        if columns.lists and "scores" in at:
-            df = df.withColumn("score", f.arrays_zip(*at["scores"]))
-            arguments["scores"] = ["score"]
-    return df, arguments, columns.ignored
-
-
-def _occurring(df: DataFrame, columns: Sequence[str], are_lists: bool) -> tuple[Any, ...]:
-    """All that occurs in some columns, sorted."""
-    from pyspark.sql import functions as f
-
-    parts = [df.select(f.explode(name) if are_lists else name) for name in columns]
-    found = {row[0] for part in parts for row in part.distinct().collect()}
-    return tuple(sorted(found - {None}))

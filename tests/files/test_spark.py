@@ -17,8 +17,6 @@ from command_line import mleval as run
 from spark_cluster import SUBMIT_BRIEF, Cluster
 
 import mlflow_mleval as mleval
-from mlflow_mleval.files.evaluate_spark import evaluate_with_spark
-from mlflow_mleval.files.predictions import evaluate_file
 
 pytest.importorskip(
     "pyspark", reason="pyspark is not installed: pip install 'mlflow-mleval[spark]'"
@@ -104,6 +102,11 @@ def test_the_command_makes_a_run_of_a_folder(cluster, client, folder, table):
     logged = client.get_run(found["run_id"])
     assert logged.info.status == "FINISHED"
     assert logged.data.metrics["mleval/f1"] == found["measures"]["f1"]
+    classes = folder.parent / "classes"
+    classes.mkdir()
+    pd.DataFrame({"true": [1], "pred": [0]}).to_parquet(classes / "p.parquet", index=False)
+    told = run("evaluate", classes, *engine, *names, code=1).stderr
+    assert "the command reads label columns" in " ".join(told.split())
     nothing = run("evaluate", "nowhere", *engine, *names, code=1).stderr
     assert "nowhere" in nothing and nothing.count("\n") == 1
     wrong = run("evaluate", __file__, *names, code=2).stderr
@@ -159,18 +162,6 @@ def test_one_label_of_several_classes(spark, table):
     found = mleval.evaluate_spark(df, "true", SCORE, folds="fold", label_names=LABELS)
     how = {"label_names": LABELS, "folds": part["fold"]}
     assert_same(found, mleval.evaluate(part["true"].to_numpy(), scores.to_numpy(), **how))
-
-
-def test_a_folder_of_lists_or_of_classes_is_read_as_the_file_is(spark, table, tmp_path):
-    part = table[:40]
-    lists = pd.DataFrame({"true": classes_of(part), "scored": [LABELS] * 40, "id": range(40)})
-    lists = lists.assign(score=part[SCORE].to_numpy().tolist(), fold=part["fold"])
-    classes = pd.DataFrame({"true": np.arange(40) % 3, "pred": np.arange(40) % 4})
-    for name, content in (("lists", lists), ("classes", classes)):
-        content.to_parquet(tmp_path / f"{name}.parquet", index=False)
-        found, ignored = evaluate_with_spark(str(tmp_path / f"{name}.parquet"))
-        assert_same(found, evaluate_file(tmp_path / f"{name}.parquet"))
-        assert ignored == (("id",) if name == "lists" else ())
 
 
 def test_what_cannot_be_evaluated_is_said_with_its_partition(spark, table):
