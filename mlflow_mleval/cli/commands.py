@@ -78,7 +78,7 @@ _FOR_FILES = (
     *("log_instances", "engine", "master", "run_id"),
 )
 #: What has none for a file.
-_FOR_RUNS = ("labels", "table", "instance_by")
+_FOR_RUNS = ("labels",)
 #: What Spark lacks.
 _NOT_ON_SPARK = (
     *("truth", "train_labels", "cluster", "sample_weight", "probabilities", "log_instances"),
@@ -160,11 +160,9 @@ _NOT_ON_SPARK = (
             "--labels",
             default="outputs,expectations",
             metavar="FOUND,TRUE",
-            help="Where the run holds labels: of traces outputs and expectations, or keys of them "
-            "such as outputs.topics; of a table two columns.",
+            help="Where traces hold labels: outputs and expectations, or keys of them such as "
+            "outputs.topics.",
         ),
-        opt.table,
-        opt.instance_by,
         Option(
             "Run",
             "-n",
@@ -224,9 +222,8 @@ def evaluate(file: str | None, runs: tuple[str, ...], output: str | None, **choi
           --method BR --dataset clicks -n mystudy
       mleval evaluate --run RUN_A --run RUN_B --labels outputs,expectations.topics
 
-    With --run, FILE is left out: the answers of runs of mlflow.genai.evaluate, or in their tables,
-    are evaluated as label sets. Each evaluation becomes a child of its run; the same again takes
-    its place.
+    With --run, FILE is left out: the answers of runs of mlflow.genai.evaluate are evaluated as
+    label sets. Each evaluation becomes a child of its run; the same again takes its place.
     """
     to = opt.target(output)
     _check_usage(file, runs, choices)
@@ -244,14 +241,14 @@ def evaluate(file: str | None, runs: tuple[str, ...], output: str | None, **choi
         )
     if "hierarchy" in given:
         given["hierarchy"] = read_hierarchy(given["hierarchy"])
-    names = ("table", "instance_by", "method", "dataset", "experiment_name")
+    names = ("method", "dataset", "experiment_name")
     where = {name: choices[name] for name in names}
     with progress("reading answers", unit="runs") as step:
         made = evaluate_answers(runs, found, true, progress=step, **where, **given)
     evaluations = []
     for e in made:
         about = {"method": e.method, "dataset": e.dataset, "run_id": e.run_id}
-        about |= {"answers_of": e.source, "status": e.status}
+        about |= {"answers_of": e.source}
         evaluations.append((e.evaluation, about, e.notes))
     return give(evaluations_document(evaluations), to)
 
