@@ -74,15 +74,13 @@ _HIERARCHICAL = (
 
 #: What has no meaning for answers that a run holds.
 _FOR_FILES = (
-    *("cluster", "sample_weight", "threshold", "probabilities", "truth", "train_labels"),
+    *("cluster", "threshold", "probabilities", "truth", "train_labels"),
     *("log_instances", "engine", "master", "run_id"),
 )
 #: What has none for a file.
 _FOR_RUNS = ("labels",)
 #: What Spark lacks.
-_NOT_ON_SPARK = (
-    *("truth", "train_labels", "cluster", "sample_weight", "probabilities", "log_instances"),
-)
+_NOT_ON_SPARK = (*("truth", "train_labels", "cluster", "probabilities", "log_instances"),)
 
 
 @click.command(
@@ -132,7 +130,6 @@ _NOT_ON_SPARK = (
             metavar="COLUMN",
             help="Column of FILE that says which instances belong together, such as a patient's.",
         ),
-        _of_evaluation("--sample-weight", metavar="COLUMN", help="Column of FILE of weights."),
         _of_evaluation(
             "--log-instances",
             is_flag=True,
@@ -256,7 +253,7 @@ def evaluate(file: str | None, runs: tuple[str, ...], output: str | None, **choi
 #: How predictions are evaluated, whatever holds them.
 _EVALUATION = (
     *("threshold", "probabilities", "conventions", "truth", "train_labels", "measures"),
-    *("cluster", "sample_weight", "hierarchy", *(str(option.name) for option in _HIERARCHICAL)),
+    *("cluster", "hierarchy", *(str(option.name) for option in _HIERARCHICAL)),
 )
 
 
@@ -310,7 +307,7 @@ def _evaluated_file(file: str, choices: Choices, given: Choices) -> Document:
     about = {name: choices[name] for name in ("method", "dataset")}
     into = {name: choices[name] for name in ("run_id", "experiment_name")}
     run = log_evaluation(ev, **about, **into, log_instances=log_instances)
-    used = [choices["cluster"], choices["sample_weight"]]
+    used = [choices["cluster"]]
     if log_instances and ev.instances is not None:
         used += ev.instances.columns.tolist()
     if others := [name for name in ignored if name not in used]:

@@ -37,7 +37,7 @@ from mlflow_mleval.measures.inputs import Propensities, split_digest
 from mlflow_mleval.measures.one_label import is_vector
 from mlflow_mleval.measures.sums import SAMPLE_WEIGHT
 from mlflow_mleval.sentences import Message, quoted, some
-from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, groups, instance_weights, present
+from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, groups, present
 
 #: Called with how much is read and how much there is.
 Progress = Callable[[int, int], None]
@@ -353,7 +353,6 @@ def evaluate_file(
     truth: str | Path | None = None,
     hierarchy: str | Path | Hierarchy | None = None,
     cluster: str | None = None,
-    sample_weight: str | None = None,
     probabilities: bool | None = None,
     instances: bool = False,
     progress: Progress = lambda done, total: None,
@@ -386,15 +385,14 @@ def evaluate_file(
             labels.resize((n, max(len(source.names or ()), width)))  # it may lack the last ones
             options["train_labels"] = Propensities.of(labels)
         evaluate_part = partial(evaluate, label_names=source.names, hierarchy=h, **options)
-    weights = None if sample_weight is None else _column_of_weights(path, sample_weight)
     together = None if cluster is None else _column(path, cluster, "cluster")
     kept = instances or together is not None
     evaluate_part = partial(evaluate_part, instances=kept)
-    whole = _whole(source.batches, evaluate_part, Path(path).name, weights, probabilities, say)
+    whole = _whole(source.batches, evaluate_part, Path(path).name, probabilities, say)
     if instances and Path(path).suffix != ".npz":
-        # what would be taken for a value, a weight or a cluster of its instance is none
+        # what would be taken for a value or a cluster of its instance is none
         rows = present(whole.instances)
-        taken = {cluster, sample_weight, INSTANCE, SAMPLE_WEIGHT, CLUSTER, *rows}
+        taken = {cluster, INSTANCE, SAMPLE_WEIGHT, CLUSTER, *rows}
         beside = {name: _column(path, name, name) for name in source.ignored if name not in taken}
         whole = replace(whole, instances=rows.assign(**beside))
     return whole if together is None else with_clusters(whole, together)
@@ -404,7 +402,6 @@ def _whole(
     batches: Batches,
     evaluate_part: Callable[..., Evaluation],
     name: str,
-    weights: Array | None,
     probabilities: bool | None,
     say: Callable[[str], object],
 ) -> Evaluation:
@@ -424,8 +421,6 @@ def _whole(
             batch["probabilities"] = probabilities
         elif probabilities is not None:
             raise ValueError("`probabilities` is for one label of several classes. Leave it out.")
-        if weights is not None:
-            batch["sample_weight"] = weights[start:end]
         if whole is None:
             batch["instances"] = True
         try:
@@ -443,19 +438,6 @@ def _whole(
     if None in tested:
         return whole
     return replace(whole, split=split_digest(np.concatenate(tested[key]) for key in whole.sums))
-
-
-def _column_of_weights(path: str | Path, name: str) -> Array:
-    """A column of weights; what is none is named by its row."""
-    column = _column(path, name, "sample_weight")
-    values = pd.to_numeric(column, errors="coerce").to_numpy(float)
-    if (wrong := np.isnan(values)).any():
-        cell = f"{quoted(column[wrong].iloc[0])} in row {wrong.argmax() + 1} is no weight"
-        raise ImportFileError(f"{Path(path).name}, column {quoted(name)}: {cell}.")
-    weights = instance_weights(values, len(values))
-    if not weights.any():
-        raise ImportFileError(f"{Path(path).name}, column {quoted(name)}: all weights are 0.")
-    return weights
 
 
 def _column(path: str | Path, name: str, argument: str) -> pd.Series:
