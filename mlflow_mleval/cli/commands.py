@@ -69,15 +69,13 @@ _HIERARCHICAL = (
 
 #: What has no meaning for answers that a run holds.
 _FOR_FILES = (
-    *("cluster", "sample_weight", "threshold", "probabilities", "truth", "train_labels"),
+    *("cluster", "threshold", "probabilities", "truth", "train_labels"),
     *("log_instances", "engine", "master", "run_id"),
 )
 #: What has none for a file.
-_FOR_RUNS = ("labels", "table", "instance_by")
+_FOR_RUNS = ("labels",)
 #: What Spark lacks.
-_NOT_ON_SPARK = (
-    *("truth", "train_labels", "cluster", "sample_weight", "probabilities", "log_instances"),
-)
+_NOT_ON_SPARK = (*("truth", "train_labels", "cluster", "probabilities", "log_instances"),)
 
 
 @click.command(
@@ -127,7 +125,6 @@ _NOT_ON_SPARK = (
             metavar="COLUMN",
             help="Column of FILE that says which instances belong together, such as a patient's.",
         ),
-        _of_evaluation("--sample-weight", metavar="COLUMN", help="Column of FILE of weights."),
         _of_evaluation(
             "--log-instances",
             is_flag=True,
@@ -155,11 +152,9 @@ _NOT_ON_SPARK = (
             "--labels",
             default="outputs,expectations",
             metavar="FOUND,TRUE",
-            help="Where the run holds labels: of traces outputs and expectations, or keys of them "
-            "such as outputs.topics; of a table two columns.",
+            help="Where traces hold labels: outputs and expectations, or keys of them such as "
+            "outputs.topics.",
         ),
-        opt.table,
-        opt.instance_by,
         Option(
             "Run",
             "-n",
@@ -207,7 +202,8 @@ def evaluate(file: str | None, runs: tuple[str, ...], output: str | None, **choi
                    the XMC repository or svmlight (LABEL,LABEL FEATURE:VALUE)
     plain text     with --truth and --hierarchy: one line per instance, its
                    classes separated by spaces, as HEMKit reads them
-    on Spark       a folder of parquet files with these columns, or its URL
+    on Spark       a folder of parquet files with columns true_LABEL, score_LABEL
+                   or pred_LABEL, and fold, or its URL
 
     \b
     Examples:
@@ -218,9 +214,8 @@ def evaluate(file: str | None, runs: tuple[str, ...], output: str | None, **choi
           --method BR --dataset clicks -n mystudy
       mleval evaluate --run RUN_A --run RUN_B --labels outputs,expectations.topics
 
-    With --run, FILE is left out: the answers of runs of mlflow.genai.evaluate, or in their tables,
-    are evaluated as label sets. Each evaluation becomes a child of its run; the same again takes
-    its place.
+    With --run, FILE is left out: the answers of runs of mlflow.genai.evaluate are evaluated as
+    label sets. Each evaluation becomes a child of its run; the same again takes its place.
     """
     to = opt.target(output)
     _check_usage(file, runs, choices)
@@ -238,14 +233,14 @@ def evaluate(file: str | None, runs: tuple[str, ...], output: str | None, **choi
         )
     if "hierarchy" in given:
         given["hierarchy"] = read_hierarchy(given["hierarchy"])
-    names = ("table", "instance_by", "method", "dataset", "experiment_name")
+    names = ("method", "dataset", "experiment_name")
     where = {name: choices[name] for name in names}
     with progress("reading answers", unit="runs") as step:
         made = evaluate_answers(runs, found, true, progress=step, **where, **given)
     evaluations = []
     for e in made:
         about = {"method": e.method, "dataset": e.dataset, "run_id": e.run_id}
-        about |= {"answers_of": e.source, "status": e.status}
+        about |= {"answers_of": e.source}
         evaluations.append((e.evaluation, about, e.notes))
     return give(evaluations_document(evaluations), to)
 
@@ -253,7 +248,7 @@ def evaluate(file: str | None, runs: tuple[str, ...], output: str | None, **choi
 #: How predictions are evaluated, whatever holds them.
 _EVALUATION = (
     *("threshold", "probabilities", "conventions", "truth", "train_labels", "measures"),
-    *("cluster", "sample_weight", "hierarchy", *(str(option.name) for option in _HIERARCHICAL)),
+    *("cluster", "hierarchy", *(str(option.name) for option in _HIERARCHICAL)),
 )
 
 
@@ -307,7 +302,7 @@ def _evaluated_file(file: str, choices: Choices, given: Choices) -> Document:
     about = {name: choices[name] for name in ("method", "dataset")}
     into = {name: choices[name] for name in ("run_id", "experiment_name")}
     run = log_evaluation(ev, **about, **into, log_instances=log_instances)
-    used = [choices["cluster"], choices["sample_weight"]]
+    used = [choices["cluster"]]
     if log_instances and ev.instances is not None:
         used += ev.instances.columns.tolist()
     if others := [name for name in ignored if name not in used]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import zlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike
 
 from mlflow_mleval.errors import MlevalError
-from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
+from mlflow_mleval.evaluation import Evaluation, evaluate, merge
 from mlflow_mleval.files.predictions import read_hierarchy, sets_in, table_columns
 from mlflow_mleval.files.results import columns_shown
 from mlflow_mleval.measures.hierarchical import OPTIONS
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _SIDES = {"y_true": "truth", "y_score": "scores", "y_pred": "predictions"}
-_FOLDS = ("byte", "short", "integer", "long", "string", "boolean")
 _PART = "part binary, error string"
 #: Options that partitions can be evaluated with.
 _FURTHER = ("label_names", "threshold", "conventions", "train_labels", "probabilities", *OPTIONS)
@@ -51,22 +49,17 @@ class _Layout:
     names: Sequence[Hashable] | None
     options: Mapping[str, Any]
     hierarchy: Hierarchy | None
-    lists: bool  # of classes: without names of labels, those of the hierarchy
+    lists: bool  # of classes
 
     def evaluate(self, batch: pa.RecordBatch, instances: bool = False) -> Evaluation:
         """The Evaluation of some rows."""
-        class_sets = self.lists and self.names is None
-        names = present(self.hierarchy).nodes if class_sets else self.names
-        given = {name: self._values(batch[name], name, names) for name in self.sides}
-        given |= {**self.options, "instances": instances}
+        given = {name: self._values(batch[name], name) for name in self.sides}
         if self.fold is not None:
             given["folds"] = _filled(batch["folds"], [self.fold]).to_pylist()
-        if class_sets:
-            sets = (given.pop("y_true"), given.pop("y_pred"))
-            return evaluate_hierarchical(*sets, self.hierarchy, **given)
-        return evaluate(**given, label_names=self.names, hierarchy=self.hierarchy)
+        given |= {"label_names": self.names, "hierarchy": self.hierarchy, "instances": instances}
+        return evaluate(**given, **self.options)
 
-    def _values(self, cells: pa.Array, name: str, names: Sequence[Hashable] | None) -> Any:
+    def _values(self, cells: pa.Array, name: str) -> Any:
         """A side of some rows, as `evaluate` takes it."""
         columns = self.sides[name]
         where = f"column {quoted(columns[0])}"
@@ -78,13 +71,13 @@ class _Layout:
             ends = np.append(0, np.cumsum(lengths)).astype(np.int32)
             cells, scores = (pa.ListArray.from_arrays(ends, part) for part in values.flatten())
         elif name == "y_score" or not self.lists:
-            width = int(lengths[0]) if names is None else len(names)
+            width = int(lengths[0]) if self.names is None else len(self.names)
             if (odd := lengths[lengths != width]).size:
                 raise ValueError(f"{where}: {odd[0]} elements instead of {width}")
             numbers = _filled(values, columns).to_numpy(zero_copy_only=False)
             return numbers.reshape(len(cells), width)
         try:
-            return sets_in(cells, present(names), scores, repeats=scores is None)
+            return sets_in(cells, present(self.names), scores)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
 
@@ -137,19 +130,18 @@ def evaluate_spark(
         ML, a list of classes, or one class of several. Arrays of text are lists of classes, and so
         are arrays of whole numbers where scores are pairs.
     scores : str or sequence of str, optional
-        Label columns of finite numbers; or one array or vector of them, a map from class to score,
-        or an array of pairs of class and score. A class without a score has 0.
+        Label columns of finite numbers; or one array or vector of them, or an array of pairs of
+        class and score. A class without a score has 0.
     predictions : str or sequence of str, optional
         As `truth`.
     folds : str, optional
         Column of the fold.
     hierarchy : Hierarchy, optional
-        Adds the hierarchical measures. Lists of classes without `label_names` are evaluated as by
-        `evaluate_hierarchical`.
+        Adds the hierarchical measures.
     label_names : sequence, optional
         The labels, in the order of columns or elements. Default: the label columns' names without
-        ``true_``, or numbers; lists of classes with scores have those of the hierarchy. One class
-        of several and lists of classes without hierarchy need it.
+        ``true_``, or numbers; lists of classes have those of the hierarchy. One class of several
+        and lists of classes without hierarchy need it.
     threshold, conventions
         As for `evaluate`.
     **hierarchy_options
@@ -171,11 +163,8 @@ def evaluate_spark(
 
     >>> ev = evaluate_spark(df, truth=["true_a", "true_b"], scores=["score_a", "score_b"])  # doctest: +SKIP
     """  # noqa: E501
-    options: dict[str, Any] = {"label_names": label_names, **hierarchy_options}
-    if conventions != "sklearn":
-        options["conventions"] = conventions
-    if not np.array_equal(threshold, 0.5):
-        options["threshold"] = threshold
+    options: dict[str, Any] = {"label_names": label_names, "threshold": threshold}
+    options |= {"conventions": conventions, **hierarchy_options}
     refuse_keywords(evaluate_spark, options, _FURTHER)
     sides = {"y_true": truth, "y_score": scores, "y_pred": predictions}
     selected, layout = _prepared(df, sides, {"folds": folds}, hierarchy, options)
@@ -280,8 +269,7 @@ def _prepared(
         lists = held["y_true"] is not None
     names = options.pop("label_names", None)
     if names is None:
-        is_array = held["y_true"] is not None
-        names = _label_names(labels, lists, is_array, "y_score" in given, hierarchy)
+        names = _label_names(labels, lists, held["y_true"] is not None, hierarchy)
     further = beside["folds"], beside.get("cluster")
     return selected, _Layout(own, *further, names, options, hierarchy, lists)
 
@@ -313,17 +301,11 @@ def _arrow_column(df: DataFrame, name: str, argument: str) -> Any:
             f"`{argument}` must name columns of `df` ({columns_shown(df.columns)}), got {name!r}."
         )
     kind = df.schema[name].dataType.typeName()
-    if argument == "folds" and kind not in _FOLDS:
-        raise TypeError(
-            f"`folds` must name a column of whole numbers or text, got {kind} in {name!r}. Cast it."
-        )
     column = f.col("`{}`".format(name.replace("`", "``")))
     if kind == "vectorudt":
         from pyspark.ml.functions import vector_to_array
 
         return vector_to_array(column)
-    if kind == "map":
-        return f.map_entries(column)
     return column.cast("double") if kind == "decimal" else column
 
 
@@ -331,29 +313,27 @@ def _label_names(
     labels: Mapping[str, tuple[str, ...]],
     lists: bool,
     arrays: bool,
-    scored: bool,
     hierarchy: Hierarchy | None,
 ) -> Sequence[Hashable] | None:
-    """The labels, None where the arrays or the hierarchy tell them."""
+    """The labels, None where arrays number them."""
     if lists and hierarchy is not None:
-        return hierarchy.nodes if scored else None
+        return hierarchy.nodes
     if arrays and not lists:
         return None
-    named: dict[str, tuple[str, ...]] = {}
+    if "y_true" not in labels:
+        what = "lists of classes without `hierarchy`" if lists else "one class of several"
+        raise ValueError(f"`label_names` must be given for {what}, in the order of scores.")
+    named = dict(labels)
     for name, columns in labels.items():
-        prefix = re.compile(f"(?:y_)?{name.removeprefix('y_')}_(.+)", re.DOTALL)
-        if all(map(prefix.fullmatch, columns)):
-            named[name] = tuple(prefix.sub(r"\1", column) for column in columns)
-    if len(orders := set(named.values())) > 1:
+        prefix = f"{name.removeprefix('y_')}_"
+        if all(column.startswith(prefix) for column in columns):
+            named[name] = tuple(column.removeprefix(prefix) for column in columns)
+    if len(orders := {named[name] for name in labels if named[name] != labels[name]}) > 1:
         raise ValueError(
             "`truth`, `scores` and `predictions` must name the labels in one order, got "
             f"{' and '.join(map(str, sorted(orders)))}. Reorder them."
         )
-    own = named.get("y_true") or labels.get("y_true") or named.get("y_score")
-    if lists or own is None:
-        what = "lists of classes without `hierarchy`" if lists else "one class of several"
-        raise ValueError(f"`label_names` must be given for {what}, in the order of scores.")
-    return own
+    return named["y_true"]
 
 
 # ---- on the executors ----------------------------------------------------------------------------
@@ -403,7 +383,7 @@ def evaluate_with_spark(
     progress: bool = False,
     **options: Any,
 ) -> tuple[Evaluation, tuple[str, ...]]:
-    """The evaluation of parquet by Spark, named as in files, and the columns it did not use."""
+    """The evaluation of label columns in parquet by Spark, and the columns it did not use."""
     try:
         from pyspark.errors import PySparkException
     except ImportError as error:
@@ -412,18 +392,20 @@ def evaluate_with_spark(
         hierarchy = read_hierarchy(hierarchy)
     try:
         with _session(master, progress) as session:
-            df, arguments, ignored = _by_names(session.read.parquet(path), path)
-            if "label_names" not in arguments and len(df.columns) < 500:
-                # Spark 4 weighs its batch after each row, a quarter of its work; of rows so narrow
-                # the number is bound enough.
-                session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", 2**31 - 1)
-            return evaluate_spark(df, **arguments, hierarchy=hierarchy, **options), ignored
-    except ImportError as error:
-        lacking = str(error).removeprefix("[PACKAGE_NOT_INSTALLED] ").rstrip(".")
-        raise MlevalError(
-            f"Spark Connect lacks a package: {lacking}. Run: pip install 'pyspark[connect]'"
-        ) from error
-    except PySparkException as error:
+            df = session.read.parquet(path)
+            columns = table_columns(df.columns, path)
+            if columns.one_label:
+                raise MlevalError(
+                    f"{path} has a column true. On Spark the command reads label columns, "
+                    "true_LABEL with score_LABEL or pred_LABEL; for others call "
+                    "mleval.evaluate_spark."
+                )
+            for name, places in columns.places.items():
+                options[_SIDES[name]] = [df.columns[place] for place in places]
+            if columns.fold is not None:
+                options["folds"] = df.columns[columns.fold]
+            return evaluate_spark(df, hierarchy=hierarchy, **options), columns.ignored
+    except (PySparkException, ImportError) as error:
         text = str(error).partition("JVM stacktrace")[0]
         lines = [line for line in text.splitlines() if line.strip()]
         cause = " ".join(dict.fromkeys((lines[0], lines[-1])))  # Spark's, and a worker's
@@ -432,12 +414,9 @@ def evaluate_with_spark(
 
 @contextmanager
 def _session(master: str | None, progress: bool) -> Iterator[Any]:
-    """The session that is there, or one of our own, which ends with the block."""
+    """A session that ends with the block."""
     from pyspark.sql import SparkSession
 
-    if running := SparkSession.getActiveSession():
-        yield running
-        return
     if master is None or master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder.appName("mleval evaluate")
@@ -452,35 +431,3 @@ def _session(master: str | None, progress: bool) -> Iterator[Any]:
         yield session
     finally:
         session.stop()
-
-
-def _by_names(df: DataFrame, path: str) -> tuple[DataFrame, dict[str, Any], tuple[str, ...]]:
-    """A table named as in files, with the arguments of `evaluate_spark` and what is not used."""
-    from pyspark.sql import functions as f
-
-    lists = [name for name in df.columns if _element(df.select(name)) is not None]
-    columns = table_columns(df.columns, path, lists)
-    at = {_SIDES[name]: [df.columns[i] for i in places] for name, places in columns.places.items()}
-    arguments: dict[str, Any] = {**at}
-    if columns.fold is not None:
-        arguments["folds"] = df.columns[columns.fold]
-    if columns.one_label:
-        labels = [columns.header[i] for i in columns.labels]
-        for side in at.keys() - {"scores"}:
-            arguments[side] = at[side][0]
-        if not columns.lists:
-            df = df.withColumns({name: df[name].cast("string") for name in labels})
-        arguments["label_names"] = columns.names or _occurring(df, labels, columns.lists)
-        if columns.lists and "scores" in at:
-            df = df.withColumn("score", f.arrays_zip(*at["scores"]))
-            arguments["scores"] = ["score"]
-    return df, arguments, columns.ignored
-
-
-def _occurring(df: DataFrame, columns: Sequence[str], are_lists: bool) -> tuple[Any, ...]:
-    """All that occurs in some columns, sorted."""
-    from pyspark.sql import functions as f
-
-    parts = [df.select(f.explode(name) if are_lists else name) for name in columns]
-    found = {row[0] for part in parts for row in part.distinct().collect()}
-    return tuple(sorted(found - {None}))

@@ -332,7 +332,6 @@ def _table_of_instances(path: Path) -> tuple[pd.DataFrame, list[str], list[str]]
         texts = [c for c in others if described[c] and c not in MEASURES]
         measures = [c for c in others if c not in texts]
     source.check_measures(measures)
-    source.stop_if_problems()
     if not measures:
         held = f" ({some(map(quoted, texts))} holds text)" if texts else ""
         raise ImportFileError(

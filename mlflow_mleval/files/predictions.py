@@ -27,7 +27,6 @@ from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
 from mlflow_mleval.files.results import (
     INSTANCE,
-    check_separator,
     columns_shown,
     csv_rows,
     reason,
@@ -38,7 +37,7 @@ from mlflow_mleval.measures.inputs import Propensities, split_digest
 from mlflow_mleval.measures.one_label import is_vector
 from mlflow_mleval.measures.sums import SAMPLE_WEIGHT
 from mlflow_mleval.sentences import Message, quoted, some
-from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, groups, instance_weights, present
+from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, groups, present
 
 #: Called with how much is read and how much there is.
 Progress = Callable[[int, int], None]
@@ -354,7 +353,6 @@ def evaluate_file(
     truth: str | Path | None = None,
     hierarchy: str | Path | Hierarchy | None = None,
     cluster: str | None = None,
-    sample_weight: str | None = None,
     probabilities: bool | None = None,
     instances: bool = False,
     progress: Progress = lambda done, total: None,
@@ -387,15 +385,14 @@ def evaluate_file(
             labels.resize((n, max(len(source.names or ()), width)))  # it may lack the last ones
             options["train_labels"] = Propensities.of(labels)
         evaluate_part = partial(evaluate, label_names=source.names, hierarchy=h, **options)
-    weights = None if sample_weight is None else _column_of_weights(path, sample_weight)
     together = None if cluster is None else _column(path, cluster, "cluster")
     kept = instances or together is not None
     evaluate_part = partial(evaluate_part, instances=kept)
-    whole = _whole(source.batches, evaluate_part, Path(path).name, weights, probabilities, say)
+    whole = _whole(source.batches, evaluate_part, Path(path).name, probabilities, say)
     if instances and Path(path).suffix != ".npz":
-        # what would be taken for a value, a weight or a cluster of its instance is none
+        # what would be taken for a value or a cluster of its instance is none
         rows = present(whole.instances)
-        taken = {cluster, sample_weight, INSTANCE, SAMPLE_WEIGHT, CLUSTER, *rows}
+        taken = {cluster, INSTANCE, SAMPLE_WEIGHT, CLUSTER, *rows}
         beside = {name: _column(path, name, name) for name in source.ignored if name not in taken}
         whole = replace(whole, instances=rows.assign(**beside))
     return whole if together is None else with_clusters(whole, together)
@@ -405,7 +402,6 @@ def _whole(
     batches: Batches,
     evaluate_part: Callable[..., Evaluation],
     name: str,
-    weights: Array | None,
     probabilities: bool | None,
     say: Callable[[str], object],
 ) -> Evaluation:
@@ -425,8 +421,6 @@ def _whole(
             batch["probabilities"] = probabilities
         elif probabilities is not None:
             raise ValueError("`probabilities` is for one label of several classes. Leave it out.")
-        if weights is not None:
-            batch["sample_weight"] = weights[start:end]
         if whole is None:
             batch["instances"] = True
         try:
@@ -444,19 +438,6 @@ def _whole(
     if None in tested:
         return whole
     return replace(whole, split=split_digest(np.concatenate(tested[key]) for key in whole.sums))
-
-
-def _column_of_weights(path: str | Path, name: str) -> Array:
-    """A column of weights; what is none is named by its row."""
-    column = _column(path, name, "sample_weight")
-    values = pd.to_numeric(column, errors="coerce").to_numpy(float)
-    if (wrong := np.isnan(values)).any():
-        cell = f"{quoted(column[wrong].iloc[0])} in row {wrong.argmax() + 1} is no weight"
-        raise ImportFileError(f"{Path(path).name}, column {quoted(name)}: {cell}.")
-    weights = instance_weights(values, len(values))
-    if not weights.any():
-        raise ImportFileError(f"{Path(path).name}, column {quoted(name)}: all weights are 0.")
-    return weights
 
 
 def _column(path: str | Path, name: str, argument: str) -> pd.Series:
@@ -497,7 +478,7 @@ def unrounded(scores: Any) -> tuple[Any, str]:
 # ---- tables of columns ---------------------------------------------------------------------------
 
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
-_COLUMN = re.compile(rf"(?:y_)?(true|score|pred)(?:_(.+))?|{FOLD}", re.DOTALL)
+_COLUMN = re.compile(rf"(true|score|pred)(?:_(.+))?|{FOLD}", re.DOTALL)
 #: Why a cell of each kind of column cannot be used.
 _NEEDED = {
     "binary": "is not 0 or 1",
@@ -601,7 +582,7 @@ class Columns:
                 if kind == "list":
                     values[place] = cells
                     if names is None:
-                        labels = _texts_of_cells(cells.flatten(), f"{self.file}, {where}").unique()
+                        labels = cells.flatten().unique()
                         if labels.null_count:
                             raise ImportFileError(
                                 f"{self.file}, {where}: a list of labels holds null. Leave it out."
@@ -609,7 +590,7 @@ class Columns:
                         values[place] = labels.to_pylist()
                     continue
                 known = names if kind == "class" else None
-                values[place], unfit = _values_of_cells(cells, kind, known, f"{self.file}, {where}")
+                values[place], unfit = _values_of_cells(cells, kind, known)
                 if unfit.any():
                     wrong = int(unfit.argmax())
                     cell = cells[wrong].as_py()
@@ -684,9 +665,7 @@ def _in_one_order(by_label: Mapping[str, Mapping[str, int]], file: str) -> dict[
     return {kind: [at[label] for label in true] for kind, at in by_label.items() if at}
 
 
-def _values_of_cells(
-    cells: pa.Array, kind: str, names: set[str] | None, where: str
-) -> tuple[Any, Bools]:
+def _values_of_cells(cells: pa.Array, kind: str, names: set[str] | None) -> tuple[Any, Bools]:
     """The values of some rows of a column, and which of them cannot be used."""
     if kind in ("binary", "number"):
         try:
@@ -694,7 +673,7 @@ def _values_of_cells(
         except pa.ArrowInvalid:  # text that is not, or not everywhere, written as usual
             numbers = np.array([_number(cell) for cell in cells.to_pylist()])
         return numbers, ~(np.isin(numbers, (0, 1)) if kind == "binary" else np.isfinite(numbers))
-    texts = _texts_of_cells(cells, where).to_pylist()
+    texts = cells.to_pylist()
     known: dict[Any, Any]
     if kind == "class":
         known = {text: None if text is None else str(text) for text in set(texts)}
@@ -717,13 +696,9 @@ def _number(cell: str) -> float:
 
 
 def open_csv(path: Path, progress: Progress) -> PredictionFile:
-    with path.open("rb") as file:
-        if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
-            raise ImportFileError(f"{path.name} is UTF-16. Save it as UTF-8.")
     at, header = next(_csv_lines(path), (0, []))
     if not header:
         raise ImportFileError(f"{path.name} is empty. {_NAMING}")
-    check_separator(header, at, path.name)
 
     def parts(places: list[int], told: Progress) -> Iterator[pa.RecordBatch]:
         total = path.stat().st_size
@@ -786,6 +761,8 @@ def open_parquet_predictions(path: Path, progress: Progress) -> PredictionFile:
             fits, wanted = are_lists[place], "lists, as those of true"
         elif kind not in ("binary", "number"):
             fits, wanted = not pa.types.is_nested(held), "one value a row"
+        if getattr(held, "value_type", held) in (pa.binary(), pa.large_binary()):
+            fits, wanted = False, "text"
         if not fits:
             shown = held.value_type if pa.types.is_dictionary(held) else held
             where = f"{path.name}, column {quoted(names[place])}"
@@ -812,8 +789,7 @@ def _parquet_file(path: Path) -> parquet.ParquetFile:
     """The file; a text that is packed once is unpacked once, whatever the number of rows."""
     try:
         schema = parquet.read_schema(path)
-        kinds = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-        texts = [field.name for field in schema if field.type in kinds]
+        texts = [field.name for field in schema if field.type in (pa.string(), pa.large_string())]
         return parquet.ParquetFile(
             path, pre_buffer=False, buffer_size=1 << 16, read_dictionary=texts
         )
@@ -821,18 +797,6 @@ def _parquet_file(path: Path) -> parquet.ParquetFile:
         raise ImportFileError(
             f"{path.name} is not a parquet file that can be read: {reason(error)}."
         ) from error
-
-
-def _texts_of_cells(cells: pa.Array, where: str) -> pa.Array:
-    """The cells, bytes among them as text."""
-    packed = pa.types.is_dictionary(cells.type)
-    values = cells.dictionary if packed else cells
-    if values.type in (pa.binary(), pa.large_binary()):
-        try:
-            values = values.cast(pa.large_string())
-        except pa.ArrowInvalid as error:
-            raise ImportFileError(f"{where}: bytes that are no UTF-8. Write text.") from error
-    return pa.DictionaryArray.from_arrays(cells.indices, values) if packed else values
 
 
 def _refuse_large(path: Path, file: parquet.ParquetFile, columns: Sequence[str]) -> None:
@@ -857,7 +821,6 @@ def sets_in(
     lists: pa.Array,
     names: Sequence[Hashable],
     scores: pa.Array | None = None,
-    repeats: bool = False,
 ) -> sparse.csr_array:
     """Lists of labels, maybe with scores, as a matrix of these names; else a BadRow."""
     if lists.null_count:
@@ -873,8 +836,7 @@ def sets_in(
     columns: AnyArray = np.empty(0, np.int64)
     if labels is not None:
         place = {name: i for i, name in enumerate(names)}
-        known = _texts_of_cells(labels.dictionary, "a list").to_pylist()
-        places = np.array([place.get(name, -1) for name in known] or [-1])
+        places = np.array([place.get(name, -1) for name in labels.dictionary.to_pylist()] or [-1])
         columns = places[labels.indices.fill_null(0).to_numpy(zero_copy_only=False)]
         if len(wrong := np.flatnonzero((columns < 0) | np.asarray(labels.indices.is_null()))):
             shown = quoted(str(labels[int(wrong[0])].as_py()))
@@ -891,7 +853,7 @@ def sets_in(
     whole = sets.nnz
     once = sets.copy()
     once.sum_duplicates()
-    if once.nnz < whole and not repeats:
+    if once.nnz < whole:
         row = int(np.flatnonzero(np.diff(once.indptr) < lengths)[0])
         raise BadRow(row, "a list names a label twice")
     return once

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import io
 import itertools
@@ -22,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.errors import ImportFileError
+from mlflow_mleval.measures.metric_names import proposed_direction
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import count, measure_name_problem, quoted, some, text_problem
 from mlflow_mleval.validation import in_pandas, of_kind
@@ -64,14 +64,6 @@ def csv_rows(file: TextIO, name: str, longest: int) -> Iterator[tuple[int, list[
             raise ImportFileError(f"{name}, line {at}: {reason}.") from error
         if any(cells) or len(cells) > 1:
             yield at, cells
-
-
-def check_separator(header: Sequence[str], line: int, name: str) -> None:
-    """Raise where another separator than the comma seems to stand in the header."""
-    if len(header) == 1 and (other := next((c for c in ";\t|" if c in header[0]), None)):
-        raise ImportFileError(
-            f"{name}, line {line}: the separator seems to be {other!r}. Separate columns by commas."
-        )
 
 
 def unreadable(path: str | Path, error: OSError) -> ImportFileError:
@@ -119,7 +111,6 @@ class SourceTable:
 
     name: str
     cells: pd.DataFrame
-    problems: list[tuple[str, str]] = field(default_factory=list)  #: and in which row
     notes: dict[str, list[str]] = field(default_factory=dict)  #: what was read how, and where
 
     @property
@@ -134,24 +125,15 @@ class SourceTable:
         others = np.arange(len(self.header)) != at
         return self.cells.iloc[:, at], self.cells.iloc[:, others]
 
-    def problem(self, row: str, column: str, text: str) -> None:
-        self.problems.append((row, f"{self.name}, {row}, column {quoted(column)}: {text}"))
+    def problem(self, row: str, column: str, text: str) -> ImportFileError:
+        """What is wrong with a cell, to be raised."""
+        return ImportFileError(f"{self.name}, {row}, column {quoted(column)}: {text}")
 
     def note(self, what: str, where: str) -> None:
         """That this was read so there."""
         places = self.notes.setdefault(what, [])
         if where not in places:
             places.append(where)
-
-    def stop_if_problems(self) -> None:
-        """ImportFileError with the problem of the first row that has one."""
-        if self.problems:
-            n = len(self.problems)
-            numbers = [re.sub(r"\D", "", row) for row, _ in self.problems]
-            first = min(range(n), key=lambda i: int(numbers[i] or 0))
-            text = self.problems[first][1]
-            more = f" (and {count(n - 1, 'more problem')} in this file)" if n > 1 else ""
-            raise ImportFileError(text + more)
 
     def check_names(self, one_may_lack: bool = False) -> None:
         """Raise where columns have no name, or that of another."""
@@ -165,10 +147,10 @@ class SourceTable:
             raise ImportFileError(f"{self.name}: the column {columns} occurs twice in the header.")
 
     def check_measures(self, columns: Iterable[str]) -> None:
-        """A problem of each column that cannot be called as a measure."""
+        """Raise where a column cannot be called as a measure."""
         for column in columns:
             if why := measure_name_problem(column):
-                self.problem("header", column, f"cannot name a metric: {why}.")
+                raise self.problem("header", column, f"cannot name a metric: {why}.")
 
     def texts(self, cells: pd.Series) -> pd.Series:
         """The names that a column holds."""
@@ -177,9 +159,9 @@ class SourceTable:
         texts = pd.Series(held, cells.index, dtype=object)
         for row, text in texts.drop_duplicates().items():
             if why := text_problem(text):
-                self.problem(row, column, f"the name of the {column} {why}.")
-            elif column == "measure" and (why := measure_name_problem(text)):
-                self.problem(row, column, f"{quoted(text)} cannot name a metric: {why}.")
+                raise self.problem(row, column, f"the name of the {column} {why}.")
+            if column == "measure" and (why := measure_name_problem(text)):
+                raise self.problem(row, column, f"{quoted(text)} cannot name a metric: {why}.")
         return texts
 
     def numbers(self, cells: pd.Series) -> list[float]:
@@ -190,25 +172,21 @@ class SourceTable:
             values.append(_value(plain))
             if not (math.isfinite(values[-1]) or _is_empty(plain)):
                 how = "Leave the cell empty for a method that did not finish."
-                self.problem(row, cells.name, f"{quoted(plain)} is not a finite number. {how}")
+                raise self.problem(
+                    row, cells.name, f"{quoted(plain)} is not a finite number. {how}"
+                )
         return values
 
     def seeds(self, cells: pd.Series) -> list[str]:
-        """The seeds as text: all numbers, written alike, or none."""
+        """The seeds as text: all are numbers, or none."""
         texts = self.texts(cells)
-        are_numbers = texts.map(_is_number).astype(bool)
-        words, numbers = texts[~are_numbers & (texts != "")], texts[are_numbers]
-        if len(words) and len(numbers):
-            other = f"{numbers.index[0]} has {quoted(numbers.iloc[0])}"
-            why = f"{quoted(words.iloc[0])} is no number, but {other}. Use one kind."
-            self.problem(words.index[0], cells.name, why)
-        alike = []
-        for text in texts:
-            # a float would round a seed of 17 digits
-            exact = int if text.lstrip("+-").isdecimal() else float
-            is_whole = _is_number(text) and len(text) < 20 and float(text).is_integer()
-            alike.append(str(int(exact(text))) if is_whole else text)
-        return alike
+        is_word = ~texts.map(_is_number).astype(bool)
+        if is_word.any() and not is_word.all():
+            why = (
+                f"{quoted(texts[is_word].iloc[0])} is no number, as other seeds are. Use one kind."
+            )
+            raise self.problem(is_word.idxmax(), cells.name, why)
+        return [text.removesuffix(".0") for text in texts]  # as tables with gaps write whole ones
 
     def folds(self, cells: pd.Series) -> list[int | None]:
         """The numbers of folds that a column holds."""
@@ -218,7 +196,7 @@ class SourceTable:
             is_fold = number.is_integer() and 0 <= number < 2**31
             folds.append(int(number) if is_fold else None)
             if not (is_fold or _is_empty(cell)):
-                self.problem(row, "fold", f"{quoted(cell)} is not a fold number (0, 1, 2 …).")
+                raise self.problem(row, "fold", f"{quoted(cell)} is not a fold number (0, 1, 2 …).")
         return folds
 
 
@@ -233,8 +211,6 @@ def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) ->
         content = path.read_bytes()
     except OSError as error:
         raise unreadable(path, error) from error
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        content = content.decode("utf-16", "replace").encode()
     if content[:4] == b"PAR1" or path.suffix.lower() in PARQUET:
         try:
             return _from_frame(pd.read_parquet(io.BytesIO(content)), name)
@@ -265,20 +241,16 @@ def _from_frame(frame: pd.DataFrame, name: str) -> SourceTable:
 
 def _from_csv(content: bytes, name: str) -> SourceTable:
     file = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", "surrogateescape", newline="")
-    rows = {f"line {line}": cells for line, cells in csv_rows(file, name, MAX_LINE)}
-    if not rows:
+    lines = csv_rows(file, name, MAX_LINE)
+    _, header = next(lines, (0, []))
+    if not header:
         raise ImportFileError(f"{name} is empty. It needs the columns {', '.join(LONG_COLUMNS)}.")
-    first = next(iter(rows))
-    header = rows.pop(first)
-    check_separator(header, int(first.removeprefix("line ")), name)
-    n = len(header)
-    broken = {line: rows.pop(line) for line in [*rows] if len(rows[line]) != n}
-    table = SourceTable(name, pd.DataFrame([*rows.values()], [*rows], header, dtype=object))
-    for line, cells in broken.items():
-        why = f"goes on after it with {quoted(cells[n])}" if cells[n:] else "ends before it"
-        column = header[min(len(cells), n - 1)]
-        table.problem(line, column, f"the row {why}: {len(cells)} cells, the header has {n}.")
-    return table
+    rows, n = {f"line {line}": cells for line, cells in lines}, len(header)
+    for line, cells in rows.items():
+        if len(cells) != n:
+            why = f"the row has {count(len(cells), 'cell')}, the header has {n}"
+            raise ImportFileError(f"{name}, {line}: {why}. Separate columns by commas.")
+    return SourceTable(name, pd.DataFrame([*rows.values()], [*rows], header, dtype=object))
 
 
 def _is_empty(cell: object) -> bool:
@@ -351,14 +323,12 @@ def tidy(table: SourceTable) -> pd.DataFrame:
         raise ImportFileError(f"{table.name}: {why}. Remove one of them.")
     if not is_board:
         _check_columns(table)
-    table.stop_if_problems()
     if is_board:
         table = _in_one_scale(with_datasets_alone(table))
     if table.cells.empty:
         raise ImportFileError(f"{table.name} has a header but no rows.")
     values = _values_of_table(table)
-    _note_given_twice(table, values)
-    table.stop_if_problems()
+    _check_given_once(table, values)
     names = ["dataset", "method", "seed", "fold", "measure", "value"]
     left = [name for name in ("seed", "fold") if values[name].isna().all()]
     frame = values[names].drop(columns=left).infer_objects()
@@ -420,27 +390,21 @@ def _values_of_table(table: SourceTable) -> pd.DataFrame:
     return frame.assign(value=values.ravel())
 
 
-def _note_given_twice(table: SourceTable, values: pd.DataFrame) -> None:
-    """Note what is given twice, or both with and without folds."""
+def _check_given_once(table: SourceTable, values: pd.DataFrame) -> None:
+    """Raise where a value is given twice, or both with and without folds."""
     keys = ["dataset", "method", "seed", "measure"]
-    has_fold = values["fold"].notna()
-    repeated = next((c for c in SEEDS if c in table.header), None)
     twice = values.duplicated([*keys, "fold"])
-    mixed = has_fold & False
-    if has_fold.nunique() > 1:
+    has_fold = values["fold"].notna()
+    is_mixed = has_fold & False
+    if has_fold.any() and not has_fold.all():
         same = [values[key] for key in keys]
-        mixed = has_fold != has_fold.groupby(same, dropna=False).transform("first")
-    if not (twice | mixed).any():
-        return
-    first = values.groupby([*keys, "fold"], dropna=False)["row"].transform("first")
-    for one in values.assign(first=first, twice=twice)[twice | mixed].itertuples():
-        label = f"{one.measure} of {quoted(one.method)} on {quoted(one.dataset)}"
-        label += f" with {repeated} {quoted(one.seed)}" if repeated else ""
-        if one.twice:
-            where = "" if pd.isna(one.fold) else f" in fold {one.fold}"
-            table.problem(one.row, one.column, f"{label}{where} was given in {one.first} already.")
-        else:
-            table.problem(one.row, "fold", f"{label} is given both with and without a fold.")
+        is_mixed = has_fold != has_fold.groupby(same, dropna=False).transform("first")
+    for row in values[twice | is_mixed].head(1).itertuples():
+        what = f"{row.measure} of {quoted(row.method)} on {quoted(row.dataset)}"
+        what += "" if pd.isna(row.seed) else f" with seed {quoted(row.seed)}"
+        what += "" if pd.isna(row.fold) else f" in fold {row.fold}"
+        why = "given twice" if twice[row.Index] else "given both with and without a fold"
+        raise table.problem(row.row, row.column, f"{what} is {why}.")
 
 
 # ---- leaderboards: rows are methods, columns datasets --------------------------------------------
@@ -512,11 +476,11 @@ def _in_one_scale(table: SourceTable) -> SourceTable:
 
 #: What the columns of an export that say what a run is are called, in lower case.
 _ABOUT_RUNS = {
-    "id": ("run_id", "run id", "id", "sys/id", "sys/custom_run_id", "run"),
-    "name": ("tags.mlflow.runname", "name", "sys/name", "experiment", "sys/custom_run_id"),
+    "id": ("run_id", "id", "sys/id"),
+    "name": ("tags.mlflow.runname", "name", "sys/name"),
     "status": ("status", "state", "sys/state"),
     "failed": ("sys/failed",),
-    "started": ("start_time", "start time", "created", "sys/creation_time"),
+    "started": ("start_time", "created", "sys/creation_time"),
     "experiment": ("experiment_id",),
 }
 #: Columns for what `mlflow.search_runs` leaves out: names of experiments, and the data.
@@ -527,11 +491,10 @@ _OF_MLFLOW = {
     "n_rows": ("dataset_rows",),
     "shape": ("dataset_shape",),
 }
-#: Further columns of the UIs of MLflow and Weights & Biases that say nothing of a result.
+#: Further columns of the UI of Weights & Biases that say nothing of a result.
 _PASSED_OVER = {
-    *("agent", "notes", "user", "tags", "runtime", "sweep", "description", "duration", "updated"),
-    *("hostname", "github", "group", "job type", "end time", "source type", "source name"),
-    *("gpu type", "gpu count", "artifact_uri", "end_time"),
+    *("agent", "notes", "user", "tags", "runtime", "sweep", "description", "updated", "hostname"),
+    *("github", "group", "job type", "end time", "gpu type", "gpu count"),
 }
 #: Namespaces of Neptune that hold no result, and those of what a run was set to.
 _OF_NEPTUNE = ("sys/", "monitoring/", "source_code/", "artifacts/", "runtime/")
@@ -543,15 +506,6 @@ _STATES = {
     **dict.fromkeys(("failed", "crashed", "true"), "FAILED"),
     **dict.fromkeys(("killed", "preempted", "preempting"), "KILLED"),
 }
-#: A number is a result, and no setting, where a part of its name says so.
-_RESULT = re.compile(
-    r"(^|[_./ :-])(acc|accuracy|auc|auroc|auprc|ap|bleu|brier|cost|dice|ece|elbo|er|err|error|em|"
-    r"f1|fid|fpr|hits|iou|jaccard|kappa|latency|logloss|loss|lrap|mae|map|mape|mcc|mean|miou|mrr|"
-    r"mse|ndcg|nll|pearson|perplexity|ppl|pr|precision|psnr|r2|recall|return|reward|rmse|roc|rouge"
-    r"|rougel|score|spearman|specificity|ssim|success|throughput|time|top1|top5|tpr|wer)"
-    r"([_./ @:-]|\d|$)",
-    re.IGNORECASE,
-)
 
 
 @dataclass
@@ -581,7 +535,6 @@ def exported_runs(
     kind = _exporter(table.header)
     if kind is None:
         return None
-    table.stop_if_problems()
     header = [column.lower() for column in table.header]
     told = _ABOUT_RUNS | (_OF_MLFLOW if kind == "mlflow" else {})
     places = {
@@ -634,15 +587,9 @@ def _exporter(header: Sequence[str]) -> str | None:
         return None
     if "run_id" in columns and any(column.startswith("metrics.") for column in columns):
         return "mlflow"
-    if {"summary", "config", "name"} <= columns:
-        return "wandb api"
     if any(column.startswith("sys/") for column in columns):
         return "neptune"
-    if header[:1] in (["run"], ["experiment"]) and any("/" in column for column in columns):
-        return "neptune"
-    if {"name", "state"} <= columns or {"run id", "name", "status"} <= columns:
-        return "ui"
-    return None
+    return "wandb" if {"name", "state"} <= columns else None
 
 
 def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str] | None:
@@ -650,40 +597,27 @@ def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str]
     if kind == "mlflow":
         what, dot, name = column.partition(".")
         return (what, name) if dot and what in ("metrics", "params", "tags") else None
-    if kind == "wandb api":
-        where = {"summary": "summary", "config": "config"}.get(column)
-        return (where, "") if where else None
-    name = column.partition(":")[0] if kind == "neptune" else column
-    if column.lower() in _PASSED_OVER or name[:1] in ("", "_"):
+    if column.lower() in _PASSED_OVER or column[:1] in ("", "_"):
         return None
-    if name in results:
-        return "metrics", name
+    if column in results:
+        return "metrics", column
     if kind == "neptune":
-        space, slash, rest = name.partition("/")
+        space, slash, name = column.partition("/")
         if space + slash in _SET:
-            return "params", rest
-        return None if space + slash in _OF_NEPTUNE else ("either", name.removeprefix("metrics/"))
+            return "params", name
+        if space + slash in _OF_NEPTUNE:
+            return None
+        return "either", column.removeprefix("metrics/")
     # what is known, or called like a result, is one where it is a number
-    return ("either" if name in MEASURES or _RESULT.search(name) else "params"), name
+    is_result = column in MEASURES or proposed_direction(column) is not None
+    return ("either" if is_result else "params"), column
 
 
 def _put(run: RunRow, where: str, name: str, cell: Any) -> None:
     """Add what a cell holds to the run."""
     if _is_empty(cell):
         return
-    if where in ("summary", "config"):
-        values: Any = cell
-        if not isinstance(cell, Mapping):  # as Python writes it; what is no number is left out
-            text = re.sub(r"(?<=: )-?(nan|inf)\b", "None", str(cell))
-            with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-                values = ast.literal_eval(text)
-        if not isinstance(values, Mapping):
-            return
-        sort = "either" if where == "summary" else "params"
-        for key, value in values.items():
-            if not str(key).startswith("_") and pd.api.types.is_scalar(value):
-                _put(run, sort, str(key), value)
-    elif where == "tags":
+    if where == "tags":
         run.tags[name] = str(cell)
     elif where != "params" and _is_number(cell):
         run.metrics[name] = float(cell)

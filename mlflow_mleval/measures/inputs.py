@@ -119,7 +119,7 @@ def compressed(data: AnyArray, indices: AnyArray, start: AnyArray, width: int) -
     )
 
 
-def read_labels(answer: Any) -> Collection[str]:
+def read_labels(answer: Any) -> list[str]:
     """The labels that an answer names: a collection of them, a JSON list, or text with commas.
 
     >>> read_labels('["b", "a"]'), read_labels("a, b"), read_labels("")
@@ -140,7 +140,7 @@ def read_labels(answer: Any) -> Collection[str]:
         raise ValueError(
             f"an answer must be a list of labels, or text that names them, got {quoted(answer)}."
         )
-    return answer
+    return [str(label) for label in answer]
 
 
 # ---- propensities of labels ----------------------------------------------------------------------

@@ -791,29 +791,20 @@ def read_raw_answers(
     run: Run,
     predicted: str = OUTPUTS,
     expected: str = EXPECTATIONS,
-    *,
-    table: str | None = None,
-    instance_by: str | None = None,
 ) -> RawAnswers:
-    """What a run put out and what was expected, from its traces or a table."""
+    """What a run put out and what was expected, from its traces."""
     rows: list[tuple[Any, Any, Any]] = []
-    if table is None and is_evaluated(run):
-        for trace, question, (_, outputs) in traces_of(client, run, (INPUTS, OUTPUTS), instance_by):
-            wanted = {
-                said.name: said.expectation.value
-                for said in trace.info.assessments or ()
-                if said.valid is not False and said.expectation and belongs(said, run)
-            }
-            recorded = {OUTPUTS: outputs, EXPECTATIONS: wanted}
-            parts = _recorded_part(recorded, predicted), _recorded_part(recorded, expected)
-            rows.append(((question, trace.info.request_time), *parts))
-    else:
-        by = [instance_by] if instance_by else []
-        frame = _frame_of(client, run, table or EVALUATED, [predicted, expected, *by])
-        keys: Sequence[Any] = keys_of(frame, by) if by else range(len(frame))
-        rows += zip(keys, frame[predicted], frame[expected], strict=True)
+    for trace, question, (_, outputs) in traces_of(client, run, (INPUTS, OUTPUTS), None):
+        wanted = {
+            said.name: said.expectation.value
+            for said in trace.info.assessments or ()
+            if said.valid is not False and said.expectation and belongs(said, run)
+        }
+        recorded = {OUTPUTS: outputs, EXPECTATIONS: wanted}
+        parts = _recorded_part(recorded, predicted), _recorded_part(recorded, expected)
+        rows.append(((question, trace.info.request_time), *parts))
     if not rows:
-        raise ValueError("it holds no answers")
+        raise ValueError("it holds no traces of mlflow.genai.evaluate")
     n = counted(run)
     if n and len(rows) < n * (1 - MOST_LOST):
         raise MissingResultsError(

@@ -274,30 +274,25 @@ def _mean_by_instance(dataset: str, method: str, paths: Sequence[Path], measure:
 CELLS = schema.CELLS
 
 
-def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study:
+def with_counts(study: Study) -> Study:
     """The study with tp, fp, fn and tn of every fold beside its measures, summed over labels.
 
-    Tests over folds can then be made on them and on the rates that follow (tpr, fpr ..), or on a
-    single label.
+    Tests over folds can then be made on them and on the rates that follow (tpr, fpr ..).
 
     Parameters
     ----------
     study : Study
         As `load_study` returns it, with values by fold.
-    labels : iterable, optional
-        Only these labels. Runs hold their names as text.
 
     Raises
     ------
     MissingResultsError
-        No run of the study carries counts, or none of its labels is among `labels`.
+        No run of the study carries counts.
     StoreError
         The store cannot be reached.
     """
-    wanted = None if labels is None else [str(label) for label in labels]
     runs = study.runs[["dataset", "method", "run_id"]].drop_duplicates("run_id")
-    read = partial(_sums_by_fold, store.connect(), wanted=wanted)
-    found = artifacts.at_once(read, runs["run_id"])
+    found = artifacts.at_once(partial(_sums_by_fold, store.connect()), runs["run_id"])
     keys: list[tuple[str, str, int]] = []
     parts, without, broken = list[Sequence[float]](), list[str](), list[Excluded]()
     for run, sums in zip(runs.itertuples(), found, strict=True):
@@ -311,11 +306,9 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
         keys += [(run.dataset, run.method, fold) for fold in sums]
         parts.extend(sums.values())
     if study.folds is None or not parts:
-        which = "" if wanted is None else f" of {some(map(repr, wanted))}"
         why = f" {' '.join(left_out(broken))}" if broken else ""
         raise MissingResultsError(
-            f"no run of the study carries counts by fold{which}. Log the evaluations with "
-            f"folds.{why}"
+            f"no run of the study carries counts by fold. Log the evaluations with folds.{why}"
         )
     lacking = f"{len(without)} of {len(runs)} runs carry no counts ({some(without)})."
     notes = [lacking] if without else []
@@ -327,19 +320,15 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
     )
 
 
-def _sums_by_fold(
-    client: MlflowClient, run_id: str, wanted: Sequence[str] | None
-) -> dict[int, Sequence[float]] | str:
-    """tp, fp, fn and tn by fold, from the tag, or of single labels from the artifact."""
+def _sums_by_fold(client: MlflowClient, run_id: str) -> dict[int, Sequence[float]] | str:
+    """tp, fp, fn and tn by fold, from the tag, or where it has no room from the artifact."""
     _, text = store.noted(client, run_id)
-    if text and wanted is None:
+    if text:
         folds, sums = schema.decode_counts(text)
         return dict(zip(folds, zip(*sums.values(), strict=True), strict=True))
     counts = artifacts.artifact(client, run_id, schema.ARTIFACT_COUNTS, _label_cells)
     if not isinstance(counts, pd.DataFrame):
         return counts or {}
-    if wanted is not None:
-        counts = counts[counts.index.get_level_values("label").isin(wanted)]
     sums = counts.groupby(level="fold").sum().astype(float)
     return dict(zip(sums.index.tolist(), sums.to_numpy().tolist(), strict=True))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from mlflow import MlflowClient
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from mlflow.genai.scorers import Scorer
     from typing_extensions import Unpack
 
-#: What makes labels of an answer.
-Parse: TypeAlias = Callable[[Any], Collection[str]]
-
 
 @dataclass(frozen=True)
 class EvaluatedAnswers:
@@ -44,7 +41,6 @@ class EvaluatedAnswers:
     source, run_id : Ids of the run that holds the answers, and of the one that holds the evaluation.
     method, dataset : What was evaluated on what.
     evaluation : Evaluation
-    status : {"created", "unchanged", "updated"}
     notes : What was left out.
     """  # noqa: E501
 
@@ -53,15 +49,12 @@ class EvaluatedAnswers:
     method: str
     dataset: str
     evaluation: Evaluation
-    status: Literal["created", "unchanged", "updated"]
     notes: tuple[str, ...]
 
 
 class AnswerOptions(TypedDict, total=False):
-    """Further options of `evaluate_answers`: where the answers are, and those of `evaluate`."""
+    """Further options of `evaluate_answers`, which are those of `evaluate`."""
 
-    table: str | None
-    instance_by: str | None
     hierarchy: Hierarchy | None
     conventions: Conventions
     measures: Iterable[str] | None
@@ -79,7 +72,6 @@ def evaluate_answers(
     predicted: str = OUTPUTS,
     expected: str = EXPECTATIONS,
     *,
-    parse: Parse | None = None,
     method: str | None = None,
     dataset: str | None = None,
     experiment_name: str | None = None,
@@ -88,33 +80,23 @@ def evaluate_answers(
 ) -> list[EvaluatedAnswers]:
     """Evaluate the answers of runs as label sets, and log each evaluation as a child of its run.
 
-    Runs of `mlflow.genai.evaluate` are read from their traces, others from a table. Runs that are
-    named together are evaluated on the labels that occur in any of them, so that measures that
-    depend on the number of labels compare. The same again changes nothing; where answers, labels or
-    options have changed since, the new evaluation takes the place of the old one.
+    Runs of `mlflow.genai.evaluate` are read from their traces. Runs that are named together are
+    evaluated on the labels that occur in any of them, so that measures that depend on the number of
+    labels compare. A new evaluation of the same labels takes the place of the old one. A list of
+    str is labels as it is; text is read as a JSON list, else split at commas.
 
     Parameters
     ----------
     run_ids : str or sequence of str
         Ids of runs, or models (``models:/NAME@ALIAS``, ``models:/NAME/VERSION``) that they made.
     predicted, expected : str
-        Of traces ``outputs`` and ``expectations``, or one key of them (``outputs.labels``); of a
-        table two columns.
-    parse : callable, optional
-        Makes labels of an output or an expectation. Default: a list of str as it is; text is read
-        as a JSON list, else split at commas.
+        ``outputs`` and ``expectations`` of the traces, or one key of them (``outputs.labels``).
     method, dataset : str, optional
         Default: the run's name, and the name of its data or of its experiment.
     experiment_name : str, optional
         Where to log. Default: the experiment of each run.
     progress : callable, optional
         Called with the number of runs read and of all.
-    table : str, optional
-        Path of a table that the runs logged. Default: the traces, or the table of
-        `mlflow.models.evaluate`.
-    instance_by : str, optional
-        The input, tag or column that says which question it is. Default: all that was asked; of a
-        table the order of its rows.
     hierarchy : Hierarchy, optional
         Adds the hierarchical measures; the labels must be classes of it.
     conventions, measures, **options
@@ -137,20 +119,18 @@ def evaluate_answers(
         The store cannot be reached.
     """
     refuse_keywords(evaluate_answers, options, AnswerOptions.__annotations__)
-    rest: dict[str, Any] = {**options}
-    where = {name: rest.pop(name, None) for name in ("table", "instance_by")}
     client = store.connect()
     ids = [run_ids] if isinstance(run_ids, str) else list(run_ids)
     chosen, names = select(client, Selection(run_ids=ids))
     answers: dict[str, _LabelSets] = {}
     for done, run in enumerate(chosen, 1):
         try:
-            raw = read_raw_answers(client, run, predicted, expected, **where)
+            raw = read_raw_answers(client, run, predicted, expected)
         except ValueError as error:
             raise ValueError(f"run {run.info.run_id} cannot be evaluated: {error}.") from error
-        answers[run.info.run_id] = _label_sets(raw, run.info.run_id, parse or read_labels)
+        answers[run.info.run_id] = _label_sets(raw, run.info.run_id)
         progress(done, len(chosen))
-    labels = _labels(answers.values(), rest.get("hierarchy"))
+    labels = _labels(answers.values(), options.get("hierarchy"))
     _, measured = logged_models(client, sorted({run.info.experiment_id for run in chosen}))
     evaluated = []
     table = table_of_runs(chosen, names)
@@ -159,17 +139,17 @@ def evaluate_answers(
     )
     for source, experiment, model, own_method, own_dataset in about_runs.itertuples(index=False):
         true, guess, notes = answers[source]
-        ev = evaluate(true, y_pred=guess, label_names=labels, **rest)
+        ev = evaluate(true, y_pred=guess, label_names=labels, **options)
         pair = method or own_method, dataset or own_dataset
         about = {
             MLFLOW_PARENT_RUN_ID: source,
             schema.TAG_ANSWERS_OF: source,
-            schema.TAG_LABELS: ",".join(filter(None, (predicted, expected, where["table"]))),
+            schema.TAG_LABELS: f"{predicted},{expected}",
         }
         logged = LogOptions(log_instances=True, tags=about)
         payload = payload_of(ev, *pair, logged, model_id=model or measured.get(source))
-        run_id, status = _log(client, payload, experiment_name or experiment)
-        evaluated.append(EvaluatedAnswers(source, run_id, *pair, ev, status, notes))
+        run_id = _log(client, payload, experiment_name or experiment)
+        evaluated.append(EvaluatedAnswers(source, run_id, *pair, ev, notes))
     return evaluated
 
 
@@ -187,13 +167,13 @@ def _labels(answers: Iterable[_LabelSets], hierarchy: Hierarchy | None) -> list[
     return labels
 
 
-def _label_sets(raw: RawAnswers, run_id: str, parse: Parse) -> _LabelSets:
+def _label_sets(raw: RawAnswers, run_id: str) -> _LabelSets:
     """The labels of each answer, unless too many cannot be read."""
     true, predicted, unread, first = [], [], 0, ""
     for output, expected in zip(raw.outputs, raw.expected, strict=True):
         try:
-            pair = frozenset(map(str, parse(expected))), frozenset(map(str, parse(output)))
-        except Exception as error:  # whatever a stranger's `parse` meets
+            pair = frozenset(read_labels(expected)), frozenset(read_labels(output))
+        except ValueError as error:
             unread, first = unread + 1, first or str(error).rstrip(".")
         else:
             true.append(pair[0])
@@ -202,7 +182,7 @@ def _label_sets(raw: RawAnswers, run_id: str, parse: Parse) -> _LabelSets:
     if unread > MOST_LOST * n:
         raise MissingResultsError(
             f"run {run_id} has {unread:,} of {n:,} answers without labels that can be read; of "
-            f"the first: {first}. Say where (outputs.KEY, expectations.KEY) or how (`parse`)."
+            f"the first: {first}. Say where they are: outputs.KEY, expectations.KEY."
         )
     notes = []
     if unread:
@@ -214,25 +194,16 @@ def _label_sets(raw: RawAnswers, run_id: str, parse: Parse) -> _LabelSets:
     return true, predicted, tuple(notes)
 
 
-def _log(
-    client: MlflowClient, payload: runs.Payload, experiment_name: str
-) -> tuple[str, Literal["created", "unchanged", "updated"]]:
-    """Log the evaluation in place of one that the same call made before."""
+def _log(client: MlflowClient, payload: runs.Payload, experiment_name: str) -> str:
+    """Log the evaluation in place of those that the same call made before."""
     experiment_id = store.ensure_experiment(client, experiment_name)
-    source = payload.tags[schema.TAG_ANSWERS_OF]
+    source, labels = (payload.tags[tag] for tag in (schema.TAG_ANSWERS_OF, schema.TAG_LABELS))
     children = store.search(client, [experiment_id], f"tags.`{schema.TAG_ANSWERS_OF}` = '{source}'")
-    labels = payload.tags[schema.TAG_LABELS]
-    before = [old for old in children if old.data.tags.get(schema.TAG_LABELS) == labels]
-    same = [old for old in before if old.data.tags.get(schema.TAG_DIGEST) == payload.digest]
-    if same:
-        whole = same[0].data.tags.get(schema.TAG_STATUS) == schema.COMPLETE
-        run_id = runs.write(payload, run_id=same[0].info.run_id)
-    else:
-        run_id = runs.write(payload, experiment_name=experiment_name)
-    for old in before:
-        if old.info.run_id != run_id:
+    run_id = runs.write(payload, experiment_name=experiment_name)
+    for old in children:
+        if old.data.tags.get(schema.TAG_LABELS) == labels:
             client.delete_run(old.info.run_id)
-    return run_id, "created" if not before else "unchanged" if same and whole else "updated"
+    return run_id
 
 
 # ---- scorers -------------------------------------------------------------------------------------
@@ -248,9 +219,9 @@ def scorers(
     predicted: str | None = None,
     labels: Iterable[str] | None = None,
     hierarchy: Hierarchy | None = None,
-    parse: Parse | None = None,
 ) -> list[Scorer]:
-    """Scorers for answers that are sets of labels, or rankings of them.
+    """Scorers for answers that are sets of labels, or rankings of them: a list or set of str as it
+    is; text is read as a JSON list, else split at commas.
 
     Parameters
     ----------
@@ -258,7 +229,7 @@ def scorers(
         Measures of an instance. Default: accuracy (the Jaccard index), precision, recall, f1,
         subset_accuracy; with a hierarchy also h_precision, h_recall, h_f1, lca_f1, exact_match. Two
         empty sets count as in `evaluate`. Of rankings precision_at_K, recall_at_K, ndcg_at_K with
-        any K: the labels best first, or a mapping of label to score.
+        any K: the labels best first.
     expected : str
         The expectation that holds the true labels.
     predicted : str, optional
@@ -267,9 +238,6 @@ def scorers(
         All labels there are; hamming_loss needs them.
     hierarchy : Hierarchy, optional
         Of the labels.
-    parse : callable, optional
-        Makes labels of an output. Default: a list or set of str as it is; text is read as a JSON
-        list, else split at commas.
 
     Returns
     -------
@@ -310,7 +278,7 @@ def scorers(
         )
     if label_names is None and "hamming_loss" in wanted:
         raise ValueError("`labels` must be given for hamming_loss. Name all labels.")
-    answers = _Reader(expected, predicted, label_names, hierarchy, parse or read_labels)
+    answers = _Reader(expected, predicted, label_names, hierarchy)
 
     from mlflow.genai.scorers import scorer
 
@@ -334,7 +302,6 @@ class _Reader:
     predicted: str | None
     label_names: list[str] | None
     hierarchy: Hierarchy | None
-    parse: Parse
 
     def scoring(
         self, chosen: list[str], evaluated: Callable[..., Evaluation]
@@ -345,16 +312,13 @@ class _Reader:
             if expectations is None or self.expected not in expectations:
                 got = some(expectations or ["nothing"])
                 raise ValueError(f"`expectations` must hold {self.expected!r}, got {got}.")
-            true = self.labels(expectations[self.expected])
+            true = set(read_labels(expectations[self.expected]))
             is_key = isinstance(outputs, Mapping) and self.predicted is not None
             ev = evaluated(true, outputs[self.predicted] if is_key else outputs, chosen)
             values = present(ev.instances)[chosen].iloc[0]
             return [Feedback(name=m, value=float(v)) for m, v in values.items() if np.isfinite(v)]
 
         return score
-
-    def labels(self, held: Any) -> set[str]:
-        return set(map(str, self.parse(held)))
 
     def named(self, labels: set[str]) -> list[str]:
         """All labels there are, among which these must be."""
@@ -366,22 +330,19 @@ class _Reader:
         return names
 
     def flat(self, true: set[str], output: Any, chosen: list[str]) -> Evaluation:
-        predicted = self.labels(output)
+        predicted = set(read_labels(output))
         return evaluate([true], y_pred=[predicted], label_names=self.named(true | predicted))
 
     def hierarchical(self, true: set[str], output: Any, chosen: list[str]) -> Evaluation:
-        predicted = sorted(self.labels(output))
+        predicted = sorted(read_labels(output))
         return evaluate_hierarchical([sorted(true)], [predicted], present(self.hierarchy))
 
     def ranked(self, true: set[str], output: Any, chosen: list[str]) -> Evaluation:
-        scores = output
-        if not isinstance(scores, Mapping):
-            order = self.parse(scores)
-            if isinstance(order, set | frozenset):
-                raise ValueError("an answer must be labels, best first, or scores, got a set.")
-            # backwards, so that of a label named twice the better place counts
-            places = reversed([*enumerate(order, -len(order))])
-            scores = {label: -float(place) for place, label in places}
-        scores = {str(label): float(score) for label, score in scores.items()}
+        if isinstance(output, set | frozenset):
+            raise ValueError("an answer must be labels, best first, got a set.")
+        order = read_labels(output)
+        # backwards, so that of a label named twice the better place counts
+        places = reversed([*enumerate(order, -len(order))])
+        scores = {label: -float(place) for place, label in places}
         names = self.named(true | scores.keys())
         return evaluate([true], [scores], label_names=names, measures=chosen)

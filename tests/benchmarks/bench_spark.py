@@ -26,7 +26,7 @@ from spark_cluster import SUBMIT, Cluster
 from timing import Row, cpu_of, told
 
 import mlflow_mleval as mleval
-from mlflow_mleval.files.evaluate_spark import _merge_parts, _merged, _unpacked
+from mlflow_mleval.files.evaluate_spark import _merged, _unpacked
 
 K = 10  # labels
 TRUE, SCORE = [f"true_{i}" for i in range(K)], [f"score_{i}" for i in range(K)]
@@ -125,7 +125,7 @@ def of_parts() -> Iterator[Row]:
         true, score = rng.random((500, n_labels)) < 0.2, rng.random((500, n_labels))
         packed = next(_merged([mleval.evaluate(true, score, instances=False)]))
         start = time.process_time()
-        merged = next(_merge_parts(iter([packed] * count)))
+        merged = next(_merged(_unpacked(**row) for row in packed.to_pylist() * count))
         seconds = time.process_time() - start
         assert _unpacked(merged["part"][0].as_py()).total.n == 500 * count
         note = f"{len(packed['part'][0].as_py()):,} bytes each"

@@ -69,21 +69,6 @@ def test_a_file_becomes_a_run_that_a_study_reads(client, csv):
     assert len(study.folds) == 10
 
 
-def test_a_column_of_weights_weighs_all_measures(client, csv):
-    y, s, folds = made()
-    w = np.random.default_rng(1).gamma(0.5, 3.0, 200)
-    pd.read_csv(csv).assign(w=w).to_csv(csv, index=False)
-    args = (csv, "--method BR --dataset d --sample-weight w")
-    found = json.loads(run(*args, "--output", "json").stdout)
-    expected = mleval.evaluate(y, s, folds=folds, sample_weight=w, label_names=list("abcd"))
-    assert found["measures"] == pytest.approx(expected.folds.mean().to_dict())
-    assert found["sum_of_weights"] == pytest.approx(w.sum())
-    assert found["warnings"][-1].endswith("predictions: id")  # w is used
-    tags = client.get_run(found["run_id"]).data.tags
-    assert tags["mleval.sample_weight"] == expected.weights_digest
-    assert "--sample-weight must be left out" in run(*args, "--engine", "spark", code=2).stderr
-
-
 def test_scores_of_one_label_that_are_no_probabilities_say_so(client, tmp_path):
     path, args = tmp_path / "p.csv", ["--method m --dataset d"]
     path.write_text("true,score_a,score_b\na,0.667,0.332\nb,0.5,0.5\na,0.125,0.875\n")

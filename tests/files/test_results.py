@@ -92,7 +92,7 @@ def test_any_bytes_give_a_table_or_the_one_error(tmp_path_factory, content):
 
 def test_encodings_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
     text = HEADER + "f1,Datensätze,Bäume,0.5\n"
-    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+    for encoding in ("utf-8", "utf-8-sig"):
         assert read_results(write(tmp_path, text.encode(encoding)))["method"].tolist() == ["Bäume"]
     refused(r"line 2, column 2: byte 0xe4 is not UTF-8", write(tmp_path, text.encode("latin-1")))
     text = "measure, dataset, method, value\r\n f1 , d , a , 0.5 \r\n\r\nf1,d,b,\r\n\r\n"
@@ -112,7 +112,7 @@ def test_encodings_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
         ("dataset,method,value\nd,a,1\n", r"no column 'measure'"),
         ("dataset,method\nd,a\n", r"no column of a measure beside dataset, method"),
         ("measure,dataset,method,value,unit\nf1,d,a,1,%\n", r"unknown column 'unit'"),
-        ("measure;dataset;method;value\nf1;d;a;0,5\n", r"line 1: the separator seems to be ';'"),
+        ("measure;dataset;method;value\nf1;d;a;0,5\n", r"line 2: .* Separate columns by commas"),
         (",dataset,method,f1\n0,d,a,1\n", r"column 1 has no name.*index=False"),
         ("dataset,method,f1,f1\nd,a,1,2\n", r"the column 'f1' occurs twice"),
         *(
@@ -124,10 +124,13 @@ def test_encodings_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
             for cell in ("0x1p3", "１", "0,5", "True", "nan", "NaN", "inf")
         ),
         ("dataset,method,f1,recall\nd,a,0.5,x\n", r"line 2, column 'recall': 'x'"),
-        (HEADER + "f1,d,a,1\nf1,d,a,1\n", r"line 3, column 'value': f1 of 'a' on 'd' was given in"),
-        ("dataset,method,f1\nd,a,1\nd,a,\n", r"line 3, .*: f1 of 'a' on 'd' was given in line 2"),
-        (FOLDED + "f1,d,a,1,1\nf1,d,a,1,1\n", r"in fold 1 was given in line 2"),
-        (FOLDED + "f1,d,a,1,1\nf1,d,a,1,\n", r"line 3, column 'fold': .* both with and without"),
+        (HEADER + "f1,d,a,1\nf1,d,a,1\n", r"line 3, column 'value': f1 of 'a' on 'd' is given twi"),
+        (
+            "dataset,method,f1\nd,a,1\nd,a,\n",
+            r"line 3, column 'f1': f1 of 'a' on 'd' is given twice",
+        ),
+        (FOLDED + "f1,d,a,1,1\nf1,d,a,1,1\n", r"in fold 1 is given twice"),
+        (FOLDED + "f1,d,a,1,1\nf1,d,a,1,\n", r"line 3, column 'value': .* both with and without"),
         (FOLDED + "f1,d,a,1,first\n", r"line 2, column 'fold': 'first' is not a fold number"),
         *(
             (f"{FOLDED}f1,d,a,1,{fold}\n", f"'{fold}' is not a fold number")
@@ -136,8 +139,8 @@ def test_encodings_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
         (HEADER + "f1,,a,0.5\n", r"line 2, column 'dataset': the name of the dataset is empty"),
         (HEADER + "f1,d, ,0.5\n", r"line 2, column 'method': the name of the method is empty"),
         (HEADER + ",d,a,0.5\n", r"line 2, column 'measure': the name of the measure is empty"),
-        (HEADER + "f1,d,a\n", r"line 2, .*: the row ends before it: 3 cells, the header has 4"),
-        (HEADER + "f1,d,a,1,2\n", r"line 2, .*: the row goes on after it with '2': 5 cells"),
+        (HEADER + "f1,d,a\n", r"line 2: the row has 3 cells, the header has 4"),
+        (HEADER + "f1,d,a,1,2\n", r"line 2: the row has 5 cells, the header has 4"),
         (HEADER + 'f1,d,"a,1\nf1,d,b,2\n', r"line 2: a quote is opened and never closed"),
         (HEADER + "f1 (%),d,a,1\n", r"line 2, .*: 'f1 \(%\)' cannot name a metric: .*letters A-Z"),
         (HEADER + "../f1,d,a,1\n", r"cannot name a metric: .*path"),
@@ -146,10 +149,9 @@ def test_encodings_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
         (HEADER + f"f1,d,{'a' * 9000},1\n", r"line 2, .*: the name of the method has 9,000 chara"),
         (HEADER + "f1,d,a,1\nf1,d,\0,1\n", r"line 3, column 3: byte 0x00 is not UTF-8 text"),
         (SEEDED + "d,a,1,.5\nd,a,,.5\n", "line 3, column 'seed': the name of the seed is empty"),
-        (SEEDED + "d,a,1,.5\nd,a,a,.5\n", "line 3, column 'seed': 'a' is no number, but line 2 ha"),
-        (SEEDED + "d,a,1,.5\nd,a,1.0,.5\n", "line 3, column 'f1': .* with seed '1' was given in l"),
+        (SEEDED + "d,a,1,.5\nd,a,a,.5\n", "line 3, column 'seed': 'a' is no number, as other seed"),
+        (SEEDED + "d,a,1,.5\nd,a,1.0,.5\n", "line 3, column 'f1': .* with seed '1' is given twice"),
         ("dataset,method,seed,repeat,f1\nd,a,1,1,.5\n", "both a column 'seed' and a .* 'repeat'"),
-        (HEADER + "f1,d,a,x\nf1,d,b,y\nf1,d,c,z\n", r"line 2.*'x'.*\(and 2 more problems in this"),
     ],
 )
 def test_each_fault_is_named_by_row_and_column(tmp_path, text, message):
@@ -220,7 +222,7 @@ def test_frames_name_the_source_and_take_other_types_of_names():
 
 
 def test_seeds_in_both_forms_and_with_folds(tmp_path):
-    rows = "".join(f"f1,d,a,{cells}\n" for cells in ("1,0,.5", "1,1,.6", "02,0,.7", "02,1,"))
+    rows = "".join(f"f1,d,a,{cells}\n" for cells in ("1,0,.5", "1,1,.6", "2,0,.7", "2,1,"))
     long = write(tmp_path, "measure,dataset,method,seed,fold,value\n" + rows)
     folds = {"repeat": [1.0, 1, 2, 2], "fold": [0, 1, 0, 1], "f1": [0.5, 0.6, 0.7, None]}
     wide = pd.DataFrame({"dataset": "d", "method": "a", **folds})

@@ -17,8 +17,6 @@ from command_line import mleval as run
 from spark_cluster import SUBMIT_BRIEF, Cluster
 
 import mlflow_mleval as mleval
-from mlflow_mleval.files.evaluate_spark import evaluate_with_spark
-from mlflow_mleval.files.predictions import evaluate_file
 
 pytest.importorskip(
     "pyspark", reason="pyspark is not installed: pip install 'mlflow-mleval[spark]'"
@@ -104,6 +102,11 @@ def test_the_command_makes_a_run_of_a_folder(cluster, client, folder, table):
     logged = client.get_run(found["run_id"])
     assert logged.info.status == "FINISHED"
     assert logged.data.metrics["mleval/f1"] == found["measures"]["f1"]
+    classes = folder.parent / "classes"
+    classes.mkdir()
+    pd.DataFrame({"true": [1], "pred": [0]}).to_parquet(classes / "p.parquet", index=False)
+    told = run("evaluate", classes, *engine, *names, code=1).stderr
+    assert "the command reads label columns" in " ".join(told.split())
     nothing = run("evaluate", "nowhere", *engine, *names, code=1).stderr
     assert "nowhere" in nothing and nothing.count("\n") == 1
     wrong = run("evaluate", __file__, *names, code=2).stderr
@@ -131,7 +134,7 @@ def test_lists_and_arrays_and_vectors_are_the_same_labels(spark, table):
         "truth": f.array(*TRUE),
         "vector": array_to_vector(scores),
         "classes": f.filter(classes, f.isnotnull),
-        "scores": f.map_from_arrays(f.array(*map(f.lit, LABELS)), scores),
+        "scores": f.arrays_zip(f.array(*map(f.lit, LABELS)), scores),
     }
     df = spark.createDataFrame(table[:60]).coalesce(1)
     df = df.select(*(column.alias(name) for name, column in columns.items()))
@@ -143,7 +146,12 @@ def test_lists_and_arrays_and_vectors_are_the_same_labels(spark, table):
     moved = df.withColumn("guess", guessing)
     guess = [row[:1] if len(row) > 1 else ["d"] for row in sets]
     found = mleval.evaluate_spark(moved, "classes", predictions="guess", hierarchy=TREE)
-    assert_same(found, mleval.evaluate_hierarchical(sets, guess, TREE))
+    assert_same(
+        found,
+        mleval.evaluate(
+            [*map(set, sets)], y_pred=[*map(set, guess)], label_names=TREE.nodes, hierarchy=TREE
+        ),
+    )
 
 
 def test_one_label_of_several_classes(spark, table):
@@ -151,26 +159,14 @@ def test_one_label_of_several_classes(spark, table):
     scores = part[SCORE].div(part[SCORE].sum(axis=1), axis=0)
     part[SCORE] = scores
     df = spark.createDataFrame(part).repartition(2)
-    found = mleval.evaluate_spark(df, "true", SCORE, folds="fold")
+    found = mleval.evaluate_spark(df, "true", SCORE, folds="fold", label_names=LABELS)
     how = {"label_names": LABELS, "folds": part["fold"]}
     assert_same(found, mleval.evaluate(part["true"].to_numpy(), scores.to_numpy(), **how))
 
 
-def test_a_folder_of_lists_or_of_classes_is_read_as_the_file_is(spark, table, tmp_path):
-    part = table[:40]
-    lists = pd.DataFrame({"true": classes_of(part), "scored": [LABELS] * 40, "id": range(40)})
-    lists = lists.assign(score=part[SCORE].to_numpy().tolist(), fold=part["fold"])
-    classes = pd.DataFrame({"true": np.arange(40) % 3, "pred": np.arange(40) % 4})
-    for name, content in (("lists", lists), ("classes", classes)):
-        content.to_parquet(tmp_path / f"{name}.parquet", index=False)
-        found, ignored = evaluate_with_spark(str(tmp_path / f"{name}.parquet"))
-        assert_same(found, evaluate_file(tmp_path / f"{name}.parquet"))
-        assert ignored == (("id",) if name == "lists" else ())
-
-
 def test_what_cannot_be_evaluated_is_said_with_its_partition(spark, table):
-    def refused(said, df, truth=TRUE, scores=SCORE, error=ValueError, **options):
-        with pytest.raises(error, match=said):
+    def refused(said, df, truth=TRUE, scores=SCORE, **options):
+        with pytest.raises(ValueError, match=said):
             mleval.evaluate_spark(df, truth, scores, **options)
 
     part = table[:50].astype({"true_c": float})
@@ -186,8 +182,6 @@ def test_what_cannot_be_evaluated_is_said_with_its_partition(spark, table):
     schema = "t array<string>, s array<struct<l:string,v:double>>"
     lists = spark.createDataFrame([(["a"], [("z", 0.5)])], schema)
     refused("column 's': 'z' is none of the 4 classes", lists, "t", "s", label_names=LABELS)
-    said = "`folds` must name a column of whole .*'score_a'"
-    refused(said, df, folds="score_a", error=TypeError)
     refused("must name the labels in one order", df, TRUE, SCORE[::-1])
     refused("`scores` must name columns of `df` .*, got 'nothing'", df, TRUE, ["nothing"])
     said = "`label_names` must be given for one class of several"

@@ -13,8 +13,7 @@ from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsClassifier
 
 import mlflow_mleval as mleval
-from mlflow_mleval.errors import ImportFileError, IncomparableRunsError
-from mlflow_mleval.files.predictions import evaluate_file
+from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.sums import SAMPLE_WEIGHT
 from mlflow_mleval.training.callbacks import EpochLog
 
@@ -315,39 +314,3 @@ def test_a_training_weighs_its_epochs_and_its_end(client):
 def test_spark_has_none_and_says_so():
     with pytest.raises(TypeError, match="evaluate_spark.. has no argument 'sample_weight'"):
         mleval.evaluate_spark(None, "truth", "scores", sample_weight="w")
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
-def test_a_column_of_a_file_holds_weights(tmp_path, suffix, monkeypatch):
-    path = tmp_path / f"predictions.{suffix}"
-
-    def read(columns, weights="importance"):
-        if suffix == "npz":
-            np.savez(path, **columns)
-        elif suffix == "csv":
-            pd.DataFrame(columns).to_csv(path, index=False)
-        else:
-            pd.DataFrame(columns).to_parquet(path)
-        return evaluate_file(path, sample_weight=weights)
-
-    monkeypatch.setattr("mlflow_mleval.files.predictions._BLOCK", 300)  # several blocks
-    monkeypatch.setattr("mlflow_mleval.files.predictions._CELLS", 80)
-    y, s, w = label_sets(9)
-    columns = {f"true_{i}": y[:, i] for i in range(4)} | {f"score_{i}": s[:, i] for i in range(4)}
-    columns = {"y_true": y, "y_score": s} if suffix == "npz" else columns
-    expected = mleval.evaluate(y, s, sample_weight=w).measures
-    assert read(columns | {"importance": w}).measures == pytest.approx(expected, **EXACT)
-    with pytest.raises(ValueError, match="`sample_weight` must be a column of .*, got 'weight'"):
-        read(columns | {"importance": w}, "weight")
-    if suffix == "npz":
-        return
-    c, p, w = classes(9)
-    columns = {"true": c.astype(str)} | {f"score_{i}": p[:, i] for i in range(4)}
-    expected = mleval.evaluate(c, p, sample_weight=w).measures
-    assert read(columns | {"importance": w}).measures == pytest.approx(expected, **EXACT)
-    wrong = [*map(str, w)]
-    wrong[2] = "much"
-    with pytest.raises(ImportFileError, match="column 'importance': 'much' in row 3 is no weight"):
-        read(columns | {"importance": wrong})
-    with pytest.raises(ImportFileError, match="column 'importance': all weights are 0"):
-        read(columns | {"importance": 0 * w})

@@ -24,7 +24,12 @@ from places import SCRIPTS
 
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.answer_comparison import aligned
-from mlflow_mleval.store.run_answers import is_evaluated, read_answer_tables, read_traces
+from mlflow_mleval.store.run_answers import (
+    RawAnswers,
+    is_evaluated,
+    read_answer_tables,
+    read_traces,
+)
 
 #: Long inputs share their first 1,000 characters, more than any preview keeps.
 N, LONG = 24, "x" * 5000
@@ -361,8 +366,7 @@ def test_answers_that_are_label_sets_are_evaluated_afterwards(store, tmp_path):
         (one,) = (e for e in found if e["answers_of"] == run_id)
         found_labels = [{label} for label in said[w]]
         expected = mleval.evaluate(truth, y_pred=found_labels, label_names=labels)
-        facts = {key: one[key] for key in ("status", "method", "dataset")}
-        assert facts == {"status": "created", "method": f"prompt{w}", "dataset": "qa"}
+        assert (one["method"], one["dataset"]) == (f"prompt{w}", "qa")
         assert one["measures"] == pytest.approx(expected.measures)
         run = client.get_run(one["run_id"])
         assert run.data.tags["mlflow.parentRunId"] == run_id
@@ -374,14 +378,11 @@ def test_answers_that_are_label_sets_are_evaluated_afterwards(store, tmp_path):
     same = json.loads(compare(*ids_of_sets, "-m", "subset_accuracy", "--output", "json"))
     assert same["n_instances"] == N
     assert {row["wins"] + row["losses"] for row in same["datasets"]["qa"]["table"]} == {12}
-    again = json.loads(printed("evaluate", *args, "--output", "json"))["evaluations"]
-    wanted = [(e["run_id"], "unchanged") for e in found]
-    assert [(e["run_id"], e["status"]) for e in again] == wanted
     tree = tmp_path / "tree.csv"
     tree.write_text("parent,child\n" + "".join(f"{label[0]}?,{label}\n" for label in labels))
     third = json.loads(printed("evaluate", *args, "--hierarchy", str(tree), "--output", "json"))
     third = third["evaluations"]
-    assert all(e["status"] == "updated" and 0 < e["measures"]["h_f1"] < 1 for e in third)
+    assert all(0 < e["measures"]["h_f1"] < 1 for e in third)
     of_sets = "tags.`mleval.labels` = 'outputs,expectations'"
     children = client.search_runs([runs["prompt2"].info.experiment_id], of_sets)
     assert {run.info.run_id for run in children} == {e["run_id"] for e in third}
@@ -390,9 +391,10 @@ def test_answers_that_are_label_sets_are_evaluated_afterwards(store, tmp_path):
     assert "--hierarchy must hold all labels, got no 'a0'" in told
 
 
-def test_labels_stand_in_a_table_too_and_what_holds_none_is_said(store):
+def test_answers_without_labels_are_said_and_measures_are_linked_to_the_model(store, monkeypatch):
     client, runs = store
-    run_id = runs["prompt3"].info.run_id
+    run = runs["prompt3"]
+    run_id = run.info.run_id
     for labels, said in (
         ("outputs.topics,expectations", "24 of 24 answers without labels that can be read"),
         ("topics,expectations", "such as outputs.labels, not 'topics'"),
@@ -403,22 +405,18 @@ def test_labels_stand_in_a_table_too_and_what_holds_none_is_said(store):
         (["--threshold", "1"], "--threshold must be left out with"),
     ):
         assert said in printed("evaluate", "--run", run_id, *wrong, code=2)
-    rows = {"id": [*range(40)], "found": ["a, b", '["a"]', ["b"], ""] * 10}
-    rows["true"] = [["a", "b"], ["b"], ["b"], []] * 10
-    rows["found"][3] = {"no": "list"}
-    with mlflow.start_run(run_name="tabled") as run:
-        mlflow.log_table(pd.DataFrame(rows), "sets.json")
-        model = client.create_logged_model(run.info.experiment_id, "tagger")
-        # as mlflow.genai.evaluate links a run to its model
-        mlflow.log_metric("accuracy/mean", 0.5, model_id=model.model_id)
-    table = ["--run", run.info.run_id, "--table", "sets.json", "--labels", "found,true"]
-    one = json.loads(printed("evaluate", *table, "--output", "json"))
+    model = client.create_logged_model(run.info.experiment_id, "tagger")
+    # as mlflow.genai.evaluate links a run to its model
+    client.log_metric(run_id, "accuracy/mean", 0.5, model_id=model.model_id)
+    rows = [["a, b", '["a"]', ["b"], ""] * 10, [["a", "b"], ["b"], ["b"], []] * 10]
+    rows[0][3] = {"no": "list"}
+    held = RawAnswers(*rows, 40)
+    monkeypatch.setattr("mlflow_mleval.training.label_answers.read_raw_answers", lambda *args: held)
+    one = json.loads(printed("evaluate", "--run", run_id, "--output", "json"))
     assert one["measures"]["subset_accuracy"] == pytest.approx(29 / 39) and one["n_labels"] == 2
     measured = {m.key: m.value for m in client.get_logged_model(model.model_id).metrics}
     assert measured["mleval/subset_accuracy"] == one["measures"]["subset_accuracy"]
     assert "1 of 40 answers are left out, for no labels can be read" in one["warnings"][-1]
-    told = printed("evaluate", *table[:-1], "found,right", code=1)
-    assert "no column 'right'; it has id, found, true" in told
 
 
 @pytest.mark.slow

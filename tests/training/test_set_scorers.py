@@ -37,17 +37,17 @@ def test_rankings_are_scored_at_k():
     rows = mleval.evaluate(
         [{"a", "c"}], [scores], measures=["precision_at_2", "recall_at_3", "ndcg_at_3"]
     ).instances
-    for answer in (["b", "a", "d", "x"], "b, a, d, x", scores):
+    for answer in (["b", "a", "d", "x"], "b, a, d, x"):
         found = values(ranked, answer, ["a", "c"])
         assert found == {m: rows.loc[0, m] for m in found} and found["precision_at_2"] == 0.5
         assert found["recall_at_3"] == 0.5
     assert values(ranked, [], ["a"])["ndcg_at_3"] == 0
-    with pytest.raises(ValueError, match="best first, .* got a set"):
+    with pytest.raises(ValueError, match="best first, got a set"):
         ranked(outputs={"a", "b"}, expectations={"labels": ["a"]})
     with pytest.raises(ValueError, match="precision_at_5, .* got psp_at_5"):
         mleval.genai.scorers(["psp_at_5"])
     (keyed,) = mleval.genai.scorers(["precision_at_1"], predicted="found", labels=["a", "b"])
-    assert values(keyed, {"found": {"a": 1, "b": 2}}, ["b"]) == {"precision_at_1": 1.0}
+    assert values(keyed, {"found": ["b", "a"]}, ["b"]) == {"precision_at_1": 1.0}
 
 
 def test_answers_are_read_as_people_write_them():
@@ -56,10 +56,6 @@ def test_answers_are_read_as_people_write_them():
         assert values(flat, answer, ["a", "b"]) == {"f1": 1.0}
     (keyed,) = mleval.genai.scorers(["f1"], predicted="labels")
     assert values(keyed, {"labels": ["a"], "why": "<script>"}, "a") == {"f1": 1.0}
-    (parsed,) = mleval.genai.scorers(
-        ["f1"], parse=lambda text: text.split("|") if isinstance(text, str) else text
-    )
-    assert values(parsed, "a|b", ["a", "b"]) == {"f1": 1.0}
 
 
 @pytest.mark.parametrize(
