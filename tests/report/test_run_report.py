@@ -15,7 +15,6 @@ from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.run import document
 
 CURVES = ["Precision against recall", "ROC curves", "Reliability of the probabilities"]
-DRAWINGS = ["What becomes of each label", "Loss profile", "Values by fold"]
 
 
 def test_the_summary_says_what_the_evaluation_says():
@@ -53,7 +52,7 @@ def test_the_tables_hold_every_measure_and_count():
         assert shown and float(shown[1]) == pytest.approx(row["value"], abs=1e-3)
     labels = report.ev.labels
     text = page.section("labels")
-    assert "Not drawn: 1 label without a true or predicted instance." in text
+    assert "Left out: 1 label without a true or predicted instance." in text
     for label, row in labels.iloc[1:].iterrows():
         counts = r"\s*".join(f"{row[c]:.0f}" for c in ("support", "tp", "fp", "fn", "tn"))
         assert re.search(rf"{label}\s*{counts}", text)
@@ -99,7 +98,7 @@ def test_curves_are_drawn_where_they_were_asked_for():
     assert "curves" not in Page(document(example()).to_html()).sections
     one = report_of(mleval.evaluate(["a", "b", "b"], [0.2, 0.9, 0.4]))
     drawn = document(one).figures()
-    assert list(drawn) == [DRAWINGS[0], *CURVES] and ">b</text>" in drawn["ROC curves"]
+    assert list(drawn) == CURVES and ">b</text>" in drawn["ROC curves"]
     assert "the share whose class is right" in Page(document(one).to_html()).section("curves")
     asked = report_of(mleval.evaluate([[1, 0]], [[0.9, 0.1]], measures="hmc")).doubts()
     told = map(plain, asked)
@@ -108,7 +107,7 @@ def test_curves_are_drawn_where_they_were_asked_for():
 
 def test_drawings_stand_alone():
     figures = document(example(measures="ece_10")).figures()
-    assert list(figures) == [DRAWINGS[0], *CURVES, *DRAWINGS[1:]]
+    assert list(figures) == [*CURVES, "Loss profile"]
     for text in figures.values():
         root = ET.fromstring(text)
         assert root.tag.endswith("svg") and root.find("{*}title").text and root.find("{*}desc").text
@@ -125,7 +124,7 @@ def test_an_evaluation_reports_itself():
     assert whole["folds"]["0"] == report.ev.fold(0).measures
     lines = found.to_markdown().splitlines()
     assert lines[0] == "# BR on yeast"
-    assert lines.index("### In numbers, the lowest F1 first") > lines.index("## Labels")
+    assert "## Labels" in lines
     rows = [line for line in lines if line.startswith("| ") and ("↑" in line or "↓" in line)]
     assert len(rows) == len(report.ev.measures)
     assert all(line.count("|") == 6 for line in rows)

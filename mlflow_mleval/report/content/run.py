@@ -24,8 +24,6 @@ from mlflow_mleval.report.figures.lines import (
     SCORE_CURVES_NAMED,
     profile_lines,
     reliability,
-    run_folds,
-    run_labels,
     score_curves,
 )
 from mlflow_mleval.report.text import NONE, aligned, number, terminal
@@ -465,25 +463,18 @@ def _labels(report: RunReport) -> doc.Section | None:
     table, noun = report.labels, report.noun
     if table.empty:
         return None
-    caption = (
-        f"Of the instances with a {noun}, true or predicted: the share where it was found, missed, "
-        "or predicted wrongly; the lowest F1 first."
-    )
-    if len(table) > TOP:
-        caption += f" Drawn: {TOP} of {count(len(table), noun)}."
-    if silent := len(report.ev.label_names) - len(table):
-        caption += f" Not drawn: {count(silent, noun)} without a true or predicted instance."
     shown = table.head(_LABELS)
     columns = [
         doc.names(noun, shown.index),
         *_counts(shown, "support", "tp", "fp", "fn", "tn"),
         *(doc.decimals(c.replace("f1", "F1"), shown[c], 3) for c in ("precision", "recall", "f1")),
     ]
-    title = "In numbers, the lowest F1 first"
-    numbers = doc.Table(columns, len(table), title=title, things="labels", folded=True)
-    drawn = doc.Figure(run_labels(table), caption, numbers)
+    note = "The lowest F1 first."
+    if silent := len(report.ev.label_names) - len(table):
+        note += f" Left out: {count(silent, noun)} without a true or predicted instance."
+    made = doc.Table(columns, len(table), things=plural(noun), note=note)
     title = "Classes" if report.one_label else "Labels"
-    return doc.Section("labels", title, [drawn], hint="the worst first, with confusion counts")
+    return doc.Section("labels", title, [made], hint="the worst first, with confusion counts")
 
 
 def _counts(table: pd.DataFrame, *columns: str, **heads: str) -> list[Column]:
@@ -594,12 +585,5 @@ def _folds(report: RunReport) -> doc.Section | None:
         doc.counts("instances", report.ev.fold_sizes[shown.index]),
         *(doc.alike(name(m), shown[m]) for m in shown),
     ]
-    first: Any = doc.Table(
-        columns, len(folds), "All in numbers", things="folds", folded=True, depth=PAGE
-    )
-    others = [m for m in folds if MEASURES[m].range != (0, 1)]
-    if len(others) < len(folds.columns):
-        left = f" Not drawn, for their range is another: {listed(others, 8)}." if others else ""
-        svg = run_folds(folds.drop(columns=others), report.means)
-        first = doc.Figure(svg, f"A dot is a fold, the line its mean.{left}", first)
-    return doc.Section("folds", "Folds", [first], hint=f"{len(folds)} of them, a dot each")
+    table = doc.Table(columns, len(folds), things="folds", depth=PAGE)
+    return doc.Section("folds", "Folds", [table], hint=f"{len(folds)} of them")

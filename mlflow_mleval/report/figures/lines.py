@@ -1,22 +1,17 @@
-"""Lines and scatters drawn: loss profiles, folds, curves of scores, and one run by fold and
-label.
-"""
+"""Lines and scatters drawn: loss profiles, folds, and curves of scores."""
 
 import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
-from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.figures import (
     BOLD,
     COLOURS,
     SIZE,
     WIDTH,
     Point,
-    Rows,
     Scale,
     Svg,
     fit,
@@ -28,7 +23,7 @@ from mlflow_mleval.report.figures import (
     text_width,
 )
 from mlflow_mleval.report.figures import TOP as svg_TOP
-from mlflow_mleval.report.text import aligned, fixed, number
+from mlflow_mleval.report.text import aligned, number
 
 #: Methods whose folds and ellipse are drawn; of the others only the mean.
 DETAILED = 8
@@ -353,70 +348,6 @@ def _runs(flags: np.ndarray) -> list[np.ndarray]:
     """
     at = np.flatnonzero(flags)
     return np.split(at, np.flatnonzero(np.diff(at) > 1) + 1) if len(at) else []
-
-
-#: What becomes of an instance that has a label or is predicted to: count, class of the bar, its
-#: opacity, words.
-_PARTS = (
-    ("tp", "faccent", None, "found"),
-    ("fn", "faccent", 0.28, "missed"),
-    ("fp", "fneg", None, "predicted wrongly"),
-)
-
-
-def run_folds(folds: pd.DataFrame, means: Mapping[str, float]) -> Svg:
-    """Every fold as a dot on an axis from 0 to 1, a row a measure, the mean as a line."""
-    heads = [f"{m} {MEASURES[m].arrow}" for m in folds]
-    ends = zip(folds, folds.min(), folds.max(), strict=True)
-    words = "; ".join(f"{m} {number(low)} to {number(high)}" for m, low, high in ends)
-    words = f"Range over {len(folds)} folds: {words}."
-    svg = Rows("Values by fold", words, heads, 240)
-    svg.heads({0: "mean"})
-    x = Scale(0, 1, svg.room + 6, WIDTH - 70)
-    svg.axis(x, svg.bottom, 18, 5, number)
-    shown = aligned(map(means.get, folds))
-    for y, (m, column), mean in zip(svg.rows(), folds.items(), shown, strict=True):
-        values = {fold: v for fold, v in column.items() if not math.isnan(v)}
-        dots = (f'<circle cx="{x(value):.2f}" cy="{y:g}" r="3.2"/>' for value in values.values())
-        tip = f"{m}: " + ", ".join(f"fold {fold} {number(v)}" for fold, v in values.items())
-        svg.add("g", Markup("".join(dots)), class_="faccent", fill_opacity=0.45, tip=tip)
-        if m in means:
-            svg.upright(x(means[m]), y - 6, y + 6, "tick")
-        svg.at_right(y, mean)
-    return svg
-
-
-def run_labels(labels: pd.DataFrame) -> Svg:
-    """What becomes of each label: the instances where it is true or predicted, in shares; the first
-    thirty labels are drawn.
-    """
-    drawn = labels[["tp", "fn", "fp", "f1", "support"]].iloc[:svg_TOP]
-    rows = drawn.to_dict("records")
-    texts = [
-        ", ".join(f"{row[column]:,.0f} {text}" for column, _, _, text in _PARTS) for row in rows
-    ]
-    tips = [*map("{}: {}".format, drawn.index, texts)]
-    words = f"{'; '.join(tips)}."
-    svg = Rows("What becomes of each label", words, drawn.index, 180, below=8)
-    svg.heads({58: "F1", 0: "support"})
-    x = Scale(0, 1, svg.room + 8, WIDTH - 118)
-    at = x.start
-    for _, class_, opacity, text in _PARTS:
-        svg.rect(at, 3, 10, 10, class_, fill_opacity=opacity)
-        svg.text(at + 14, 12, text, "muted")
-        at += 14 + text_width(text) + 12
-    for y, row, tip in zip(svg.rows(), rows, tips, strict=True):
-        start = 0.0
-        whole = max(row["tp"] + row["fn"] + row["fp"], 1)
-        for column, class_, opacity, _ in _PARTS:
-            if n := row[column]:
-                ends = start, start + n / whole
-                svg.bar(x, ends, y - 7, 14, class_, fill_opacity=opacity)
-            start += n / whole
-        svg.rect(x.start, y - 7, x.stop - x.start, 14, None, fill_opacity=0, tip=tip)
-        svg.at_right(y, fixed(row["f1"], 3), 58)
-        svg.at_right(y, f"{row['support']:,.0f}", class_="muted")
-    return svg
 
 
 #: Curves that are named beside the one of all label cells; the others are grey.
