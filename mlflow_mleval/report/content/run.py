@@ -33,10 +33,8 @@ from mlflow_mleval.validation import present
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.fold_protocol import FoldStatistics
 
-#: Of more labels than these, not every k of a loss profile is computed; of that many values of k
-#: stand in its table.
+#: Of more labels than these, not every k of a loss profile is computed.
 _PARAMETERS = 1_000
-_SHOWN = 30
 #: More rows than these are left to the files beside the report.
 _LABELS = 200
 _FOLDS = 30
@@ -232,7 +230,7 @@ class RunReport:
         if self.ev.kind != LABEL_SETS or n < 2:
             return {}
         kinds = ["hard", "soft"] if self.ev.total.errors is not None else ["hard"]
-        ks = _steps_between(1, n, _PARAMETERS)
+        ks = np.unique(np.linspace(1, n, min(n, _PARAMETERS)).round().astype(int))
         return {kind: self.ev.profile("binomial", ks=ks, kind=kind) for kind in kinds}
 
     @cached_property
@@ -277,11 +275,6 @@ class RunReport:
         while parents := present(self.hierarchy).parents(path[-1]):
             path.append(min(parents, key=str))
         return path[::-1]
-
-
-def _steps_between(first: int, last: int, most: int) -> np.ndarray:
-    """Whole numbers from first to last, at most so many of them."""
-    return np.unique(np.linspace(first, last, min(last - first + 1, most)).round().astype(int))
 
 
 def document(report: RunReport | Evaluation, provenance: doc.Provenance | None = None) -> Document:
@@ -342,12 +335,8 @@ def frames(report: RunReport) -> Frames:
 
 def beginning(report: RunReport) -> list[doc.Section]:
     """The answer and the doubts, which stand on the run's page, too."""
-    ev, confused, over = report.ev, "", ""
+    ev, confused = report.ev, ""
     if report.one_label:
-        support = report.labels["support"]
-        share = _percent(support.max() / ev.total.size)
-        first = name(support.idxmax())
-        second = f"Always the most frequent class, {first}, would be right for {share}"
         pairs = present(ev.total.confusion).tocoo()
         wrong = np.flatnonzero((pairs.row != pairs.col) & (pairs.data > 0))
         most = sorted(wrong, key=lambda i: (-pairs.data[i], pairs.row[i], pairs.col[i]))[:3]
@@ -358,21 +347,6 @@ def beginning(report: RunReport) -> list[doc.Section]:
             for i in most
         ]
         confused = f"The most frequent errors are {', '.join(told)}" if told else ""
-    else:
-        means = (number(ev.statistics[f"cardinality_{of}"], 3) for of in ("pred", "true"))
-        second = "On average {} labels of an instance are predicted where {} are true".format(
-            *means
-        )
-    if report.statistics is not None and report.lead is not None:
-        column = ev.folds[report.lead]
-        low, high = aligned([column.min(), column.max()])
-        worst, best = name(column.idxmin()), name(column.idxmax())
-        if MEASURES[report.lead].direction == "min":
-            worst, best = best, worst
-        over = (
-            f"Over {len(column)} folds {report.lead} lies between {low} and {high}: best in fold "
-            f"{best}, worst in fold {worst}"
-        )
     lowest, table = "", report.labels[report.labels["support"] > 0]
     if len(table) > 1:
         named = [f"{name(label)} ({number(f1, 3)})" for label, f1 in table["f1"].head(3).items()]
@@ -382,7 +356,7 @@ def beginning(report: RunReport) -> list[doc.Section]:
             lowest += (
                 f"; {count(never, report.noun)} of {len(table):,} that occur {are} never found"
             )
-    texts = (_lead(report), second, lowest, confused, over)
+    texts = (_lead(report), lowest, confused)
     block = doc.Text([f"{text}." for text in texts if text], "lead", depth=ALWAYS)
     return [doc.Section("verdict", "In short", [block]), *doc.doubts(report.doubts())]
 
@@ -536,24 +510,14 @@ def _profile(report: RunReport) -> doc.Section | None:
     profiles = report.profiles
     if not profiles:
         return None
-    rises = [
-        f"Mean loss of {KINDS[kind]} over the degrees of dependence {number(p.area)}, rise "
-        f"{number(p.slope)}."
-        for kind, p in profiles.items()
-    ]
     caption = (
         "Binomial loss: the mean over all sets of k labels of the largest error in the set, from "
         f"the Hamming loss (k = 1) to the subset 0/1 loss (k = {len(report.ev.label_names)}). The "
-        f"flatter the line, the more the errors fall on the same instances. {' '.join(rises)}"
+        f"flatter the line, the more the errors fall on the same instances."
     )
-    ks = next(iter(profiles.values())).parameters
-    at = _steps_between(0, len(ks) - 1, _SHOWN)
-    columns = [Column("k", [*map(str, ks[at])], "<")]
-    columns += [doc.alike(KINDS[kind], p.losses[at]) for kind, p in profiles.items()]
-    table = doc.Table(columns, title="In numbers", folded=True, depth=PAGE)
     losses = {KINDS[kind]: pd.Series(p.losses, p.parameters) for kind, p in profiles.items()}
     curves = pd.DataFrame({"loss": pd.concat(losses), "low": np.nan, "high": np.nan})
-    figure = doc.Figure(profile_lines(curves, "binomial", "Loss profile"), caption, table)
+    figure = doc.Figure(profile_lines(curves, "binomial", "Loss profile"), caption)
     return doc.Section("profile", "Loss profile", [figure], hint="from Hamming to subset 0/1")
 
 
