@@ -83,7 +83,7 @@ def test_errors_are_shown_by_their_path_in_the_hierarchy():
 def test_curves_are_drawn_where_they_were_asked_for():
     report = example(measures="probabilistic")
     text = Page(document(report).to_html()).section("curves")
-    assert "Named: the labels with the lowest average precision; grey: others." in text
+    assert "Thin: the labels with the lowest average precision." in text
     assert "one of 15 bins of labels by their probability: their mean, and the share that" in text
     areas = report.ev.labels.sort_values("average_precision")
     for label, row in areas.iterrows():

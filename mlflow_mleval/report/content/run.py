@@ -77,7 +77,7 @@ class Curves:
 
     @cached_property
     def points(self) -> pd.DataFrame:
-        """The points of the curves that are drawn."""
+        """The points of the curves that a file holds, of which the first are drawn."""
         return self.ev.curves(list(self.areas.index[:TOP]))
 
     @cached_property
@@ -99,9 +99,9 @@ class Curves:
 
     def lines(
         self, area: str, columns: list[str], start: tuple[float, float] | None
-    ) -> tuple[dict[str, tuple[np.ndarray, float]], list[tuple[str, np.ndarray]]]:
-        """The named curves with their areas, and the others; each from its start, else from recall
-        0 with the first precision.
+    ) -> dict[str, tuple[np.ndarray, float]]:
+        """The curves that are drawn with their areas; each from its start, else from recall 0 with
+        the first precision.
         """
 
         def curve(part: pd.DataFrame) -> np.ndarray:
@@ -110,20 +110,14 @@ class Curves:
 
         micro = self.points["scope"] == MICRO
         lines = {self.together: (curve(self.points[micro]), self.whole[area])}
-        others: list[tuple[str, np.ndarray]] = []
         if not self.several:
-            return lines, others
+            return lines
         by_label = dict(iter(self.points[~micro].groupby("label", sort=False)))
-        for i, (label, value) in enumerate(self.areas[area].head(TOP).items()):
+        for label, value in self.areas[area].head(SCORE_CURVES_NAMED).dropna().items():
             text = terminal(label)
-            if np.isnan(value):
-                continue
-            if i < SCORE_CURVES_NAMED:
-                text = f"{text} (label)" if text in lines else text
-                lines[text] = curve(by_label[label]), float(value)
-            else:
-                others.append((text, curve(by_label[label])))
-        return lines, others
+            text = f"{text} (label)" if text in lines else text
+            lines[text] = curve(by_label[label]), float(value)
+        return lines
 
 
 @dataclass(frozen=True)
@@ -467,16 +461,14 @@ def _curves(report: RunReport) -> doc.Section | None:
     if curves is None:
         return None
     areas = curves.areas
-    drawn = f"Thick: {curves.together}, pooled. Thin: each {noun}."
-    if len(areas) > SCORE_CURVES_NAMED:
-        named = f"Named: the {plural(noun)} with the lowest average precision"
-        drawn = f"Thick: {curves.together}, pooled. {named}; grey: others."
+    lowest = f"the {plural(noun)} with the lowest average precision"
+    drawn = f"Thick: {curves.together}, pooled. Thin: {lowest}."
     over = " Each curve joins the instances of all folds." if len(report.ev.folds) else ""
     blocks: list[Any] = []
     if not np.isnan(curves.whole["average_precision"]):
         lines = curves.lines("average_precision", ["recall", "precision"], None)
         heads = "Recall", "Precision", "average precision"
-        svg = score_curves(*lines, heads, "Precision against recall")
+        svg = score_curves(lines, heads, "Precision against recall")
         caption = f"{drawn}{over}" if curves.several else over
         shown = areas.head(_LABELS)
         known = {"average_precision": "average precision", "auroc": "AUROC"}
@@ -489,7 +481,7 @@ def _curves(report: RunReport) -> doc.Section | None:
     if not np.isnan(curves.whole["auroc"]):
         lines = curves.lines("auroc", ["fpr", "recall"], (0.0, 0.0))
         heads = "False positive rate", "Recall (true positive rate)", "AUROC"
-        svg = score_curves(*lines, heads, "ROC curves", diagonal=True)
+        svg = score_curves(lines, heads, "ROC curves", diagonal=True)
         blocks.append(doc.Figure(svg, "Scores that tell nothing would follow the dashed line."))
     if len(curves.bins):
         what, share = "labels by their probability", "that is true"

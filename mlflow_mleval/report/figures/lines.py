@@ -350,7 +350,7 @@ def _runs(flags: np.ndarray) -> list[np.ndarray]:
     return np.split(at, np.flatnonzero(np.diff(at) > 1) + 1) if len(at) else []
 
 
-#: Curves that are named beside the one of all label cells; the others are grey.
+#: Curves that are drawn beside the one of all label cells.
 SCORE_CURVES_NAMED = 5
 SCORE_CURVES_HEIGHT = 358
 _SHARES = ((0.0, 1.0), (0.0, 1.0))
@@ -360,16 +360,14 @@ SCORE_CURVES_LINE = 17
 
 def score_curves(
     lines: Mapping[str, tuple[np.ndarray, float]],
-    others: Sequence[tuple[str, np.ndarray]],
     axes: tuple[str, str, str],
     title: str,
     diagonal: bool = False,
 ) -> Svg:
-    """Curves in the unit square, each with its name and area at the right: the first is thick,
-    `others` are grey.
+    """Curves in the unit square, each with its name and area at the right: the first is thick.
 
-    A curve is an array of points, shape (P, 2); of `others` the name is a tooltip. `axes` say what
-    lies across, up, and what the areas are called.
+    A curve is an array of points, shape (P, 2). `axes` say what lies across, up, and what the areas
+    are called.
     """
     *heads, called = axes
     areas = dict(zip(lines, aligned([area for _, area in lines.values()], 3), strict=True))
@@ -381,8 +379,6 @@ def score_curves(
     if diagonal:
         svg.line(x(0), y(0), x(1), y(1), "axis", stroke_dasharray="4 4")
     svg.text(WIDTH, TOP, called, "muted", "end")
-    for name, points in others:
-        svg.path([(x(a), y(b)) for a, b in points], "plain thin", tip=name)
     order = sorted(lines, key=lambda name: -lines[name][1])
     wanted = [y(lines[name][1]) for name in order]
     places = spread(wanted, SCORE_CURVES_LINE, TOP + 18, y(0) - 4)
