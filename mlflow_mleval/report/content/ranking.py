@@ -518,10 +518,7 @@ def measures_section(c: Comparison) -> doc.Section:
         elif r.dropped.empty:
             left.append(doc.note(f"No two measures correlate above {r.max_correlation:g}."))
         else:
-            gone = dict(zip(r.dropped["measure"], r.dropped["because_of"], strict=True))
-            arrows = {m: ARROWS[direction] for m, direction in c.study.directions.items()}
-            groups = (r.max_correlation, r.groups, r.kept)
-            svg = correlation_graph(r.correlation, *groups, c.fusion.weights.mean(), arrows, gone)
+            svg = correlation_graph(r.correlation, r.max_correlation, r.groups, r.kept)
             over, doubt = "methods, averaged over datasets", ""
             if len(c.study.datasets) == 1:
                 over = f"{len(c.order)} methods"
@@ -529,7 +526,7 @@ def measures_section(c: Comparison) -> doc.Section:
                     doubt = f" Of pairs of unrelated measures chance would join {chance:.0%}."
             caption = (
                 f"Joined: measures that correlate above {r.max_correlation:g} over {over}.{doubt} "
-                "Kept: filled dots; beside a hollow one, what stands for it."
+                "Kept: filled dots."
                 f"{only_best(len(r.correlation), 'measures')}"
             )
             left.append(doc.Figure(svg, caption, title="Measures that say the same"))
@@ -593,8 +590,6 @@ def _without(c: Comparison) -> doc.Table:
         doc.names("method", shown.index),
         doc.numbers("place", shown["rank"]),
         doc.numbers("place without", shown["rank_without"]),
-        doc.decimals("mean rank", shown["mean_rank"], 2),
-        doc.decimals("mean rank without", shown["mean_rank_without"], 2),
     ]
     title = f"The ranking by the {count(len(r.kept), 'measure')} that the filter keeps"
     return doc.Table(columns, len(r.ranking), title=title, things="methods", depth=PAGE)
@@ -622,16 +617,16 @@ def sensitivity_section(c: Comparison) -> doc.Section | None:
             smallest = f"{rival} reaches the lead first, once {measure} has {to}."
         stay = agree(found.leaders, "stays")
         caption = (
-            f"The others are rescaled. Pale: {listed(found.leaders, 12)} {stay} in the lead; dark: "
-            "the whole order stays. Tick: the weight now. "
+            f"Bar: {listed(found.leaders, 12)} {stay} in the lead, the other weights rescaled. "
+            "Tick: the weight now. "
             f"{smallest}{only_best(len(found.table), 'measures')}"
         )
         title = "How far each weight may move"
         intervals = doc.Figure(weight_intervals(found.table), caption, title=title)
         shares = stability.acceptability
         caption = (
-            f"Shares of {shares.n_resamples:,} random weightings (seed {shares.seed}). Likely: the "
-            f"middle 95%.{only_best(len(shares.acceptability))}"
+            f"Shares of {shares.n_resamples:,} random weightings (seed {shares.seed}), rank 1 at "
+            f"the left.{only_best(len(shares.acceptability))}"
         )
         drawn = rank_acceptability(shares.acceptability)
         acceptability = doc.Figure(drawn, caption, title="Ranks under random weights")

@@ -36,11 +36,10 @@ from mlflow_mleval.report.text import (
     number,
     percent,
     pvalue,
-    shorten,
     shortened,
     terminal,
 )
-from mlflow_mleval.sentences import count, span
+from mlflow_mleval.sentences import count
 
 # --------------------------------------------------------------------------------------------------
 # Small marks that stand in the rows of a table: a bar around zero, a strip of ranks.
@@ -115,83 +114,52 @@ def shade(rank: float, n_methods: int) -> float:
     return 1.0 - 0.93 * (rank - 1) / max(n_methods - 1, 1)
 
 
-NOBODY = "nobody"
-#: Pieces of a strip; more ranks share pieces.
-PIECES = 60
-
-
 def rank_acceptability(shares: pd.DataFrame) -> Svg:
     """A strip a method of the shares of its ranks (methods x ranks 1, 2, …, in order), the best at
-    the left and strongest.
+    the left and strongest; of more than thirty the first thirty.
     """
     drawn = shares.iloc[:TOP]
-    n = shares.shape[1]
     firsts = [percent(share, bare=True) for share in drawn.iloc[:, 0]]
     words = "; ".join(map("{} first in {}".format, drawn.index, firsts))
     title, words = "Rank acceptability", f"Share of random weights that give each rank: {words}."
     svg = Rows(title, words, drawn.index, 150, "method")
-    svg.heads({92: "first", 0: "likely ranks"})
-    x = Scale(0, 1, svg.room + 8, WIDTH - 140)
-    for y, method, first, row in zip(
-        svg.rows(drawn.index[:1]), drawn.index, firsts, drawn.to_numpy(float), strict=True
-    ):
-        edges = np.append(0.0, np.cumsum(row))
-        for best, worst in pairwise([*range(0, n, math.ceil(n / PIECES)), n]):
-            a, b = edges[best], edges[worst]
+    svg.heads({0: "first"})
+    x = Scale(0, 1, svg.room + 8, WIDTH - 48)
+    rows = zip(svg.rows(drawn.index[:1]), firsts, drawn.to_numpy(float), strict=True)
+    for y, first, row in rows:
+        edges = np.append(0.0, np.cumsum(row[:TOP]))
+        for i, (a, b) in enumerate(pairwise(edges)):
             if b - a > 0.0005:
-                tip = f"{method}: rank {span(best + 1, worst)} in {percent(b - a, bare=True)}"
-                strength = shade((best + worst + 1) / 2, n)
-                width = x(b) - x(a) - 0.6
-                svg.rect(x(a), y - 8, width, 16, "faccent", fill_opacity=strength, tip=tip)
-        svg.at_right(y, first, 92)
-        svg.at_right(y, likely(row), class_="muted")
+                strength = shade(i + 1, shares.shape[1])
+                svg.rect(x(a), y - 8, x(b) - x(a) - 0.6, 16, "faccent", fill_opacity=strength)
+        svg.at_right(y, first)
     svg.axis(x, svg.bottom, about=4, label=lambda t: f"{t:.0%}")
     return svg
 
 
-def likely(shares: np.ndarray) -> str:
-    """The central ranks that hold 95% of the draws, as "2–5".
-
-    >>> likely(np.array([0.0, 0.5, 0.5, 0.0]))
-    '2–3'
-    """
-    total = np.cumsum(shares)
-    low, high = (np.searchsorted(total, [0.025 + 1e-12, 0.975 - 1e-12]) + 1).tolist()
-    return span(low, min(high, len(shares)), "–")
-
-
 def weight_intervals(table: pd.DataFrame) -> Svg:
-    """A pale bar where the leader stays, a dark one where the whole order does, a tick at the
-    weight; who takes over beside it.
+    """A bar where the leader stays, a tick at the weight.
 
     Of more than thirty measures those with the narrowest ranges are drawn.
     """
     width = (table["weight_high"] - table["weight_low"]).sort_values(kind="stable")
     drawn = table if len(table) <= TOP else table.loc[width.index[:TOP]]
-    rivals, ranges = {}, {}
-    for m, row in drawn.iterrows():
-        weight, low, high = (fixed(v, 3) for v in (row.weight, row.weight_low, row.weight_high))
-        there = [
-            f"{shorten(rival, 14)} {where}"
-            for rival, where in ((row.rival_low, f"below {low}"), (row.rival_high, f"above {high}"))
-            if not pd.isna(rival)
-        ]
-        rivals[m] = ", ".join(there) or NOBODY
-        ranges[m] = f"weight {weight}, leader stays from {low} to {high}, {rivals[m]}"
-    words = "; ".join(map(": ".join, ranges.items()))
-    words = f"Range of each weight, the others rescaled, in which the leader stays. {words}."
+    rows = [
+        [fixed(v, 3) for v in (r.weight, r.weight_low, r.weight_high)] for r in drawn.itertuples()
+    ]
+    words = "; ".join(
+        f"{measure} {weight}, from {low} to {high}"
+        for measure, (weight, low, high) in zip(drawn.index, rows, strict=True)
+    )
+    words = f"Range of each weight, the others rescaled, in which the leader stays: {words}."
     svg = Rows("Weight stability", words, drawn.index, 150, "measure")
-    x = Scale(0, 1, svg.room + 8, WIDTH - 178)
-    svg.text(WIDTH - 168, 12, "who takes the lead", "muted")
+    svg.heads({0: "leader stays"})
+    x = Scale(0, 1, svg.room + 8, WIDTH - 104)
     svg.axis(x, svg.bottom, 20, about=4)
-    for y, (measure, row) in zip(svg.rows(), drawn.iterrows(), strict=True):
-        ends, tip = (row.weight_low, row.weight_high), f"{measure}: {ranges[measure]}"
-        svg.bar(x, ends, y - 6, 12, "faccent", fill_opacity=0.28, tip=tip)
-        a, b = x(row.order_weight_low), x(row.order_weight_high)
-        svg.rect(min(a, b - 1), y - 6, max(b - a, 1), 12, "faccent")
+    for y, row, (_, low, high) in zip(svg.rows(), drawn.itertuples(), rows, strict=True):
+        svg.bar(x, (row.weight_low, row.weight_high), y - 6, 12, "faccent", fill_opacity=0.28)
         svg.upright(x(row.weight), y - 8, y + 8, "tick")
-        style = "small muted" if rivals[measure] == NOBODY else "small"
-        svg.text(WIDTH - 168, y + 4, fit(rivals[measure], 168, SMALL), style)
+        svg.at_right(y, f"{low} – {high}", class_="muted")
     return svg
 
 
@@ -241,7 +209,7 @@ def bump(ranks: pd.DataFrame) -> Svg:
 
 
 #: How far an arc may reach to the right.
-SWEEP = 84
+SWEEP = 180
 
 
 def correlation_graph(
@@ -249,55 +217,36 @@ def correlation_graph(
     threshold: float,
     groups: Sequence[Sequence[str]],
     kept: Sequence[str],
-    weights: pd.Series,
-    arrows: Mapping[str, str],
-    stands_for: Mapping[str, str],
 ) -> Svg:
-    """One row a measure: its weight as a bar, a filled dot if the filter keeps it, arcs to the
-    measures it follows closely.
+    """One row a measure: a filled dot if the filter keeps it, arcs to the measures it follows
+    closely.
 
     `correlation` is the absolute one, averaged over datasets; arcs join what lies above
-    `threshold`; connected `groups` get a colour each; `arrows` say by measure which way is better,
-    `stands_for` because of which other one the filter drops it.
+    `threshold`; connected `groups` get a colour each. Of more than thirty measures the first thirty
+    are drawn, those of groups first.
     """
-    large = sorted((list(g) for g in groups if len(g) > 1), key=len, reverse=True)
-    place = {m: i for i, g in enumerate(large) for m in g}
-    order = sorted(correlation.index, key=lambda m: (place.get(m, len(large)), -weights[m]))
-    drawn = pd.Index(order)[pd.Index(order).isin(weights[order].nlargest(TOP).index)]
+    several = sorted((list(g) for g in groups if len(g) > 1), key=len, reverse=True)
+    place = {m: i for i, g in enumerate(several) for m in g}
+    drawn = sorted(correlation.index, key=lambda m: place.get(m, len(several)))[:TOP]
     between = ((pair, float(correlation.loc[pair])) for pair in combinations(drawn, 2))
     pairs = {pair: r for pair, r in between if r > threshold}
     words = "; ".join(f"{a} and {b} {number(r, 2)}" for (a, b), r in pairs.items()) or "none"
     above = f"above {threshold:g}"
     words = f"Pairs of measures with an average absolute correlation {above}: {words}."
-    svg = Rows("Correlated measures", words, drawn, 146, "measure", below=4)
-    x = Scale(0, float(weights[drawn].max()), svg.room + 24, svg.room + 110)
-    spine = x.stop + 66
-    svg.text(x.start, 12, "weight", "muted")
+    svg = Rows("Correlated measures", words, drawn, 300, "measure", below=4)
+    spine = svg.room + 24
     svg.text(spine - 5, 12, f"correlated {above}", "muted")
     y = dict(zip(drawn, svg.rows(), strict=True))
-    for (a, b), r in pairs.items():
-        strength = 0.35 + 0.65 * (r - threshold) / (1 - threshold)
-        style = f"c{place.get(a, 0) % COLOURS} thin"
-        tip = f"{a} – {b}: {number(r, 3)}"
+    for a, b in pairs:
         tall = abs(y[a] - y[b]) / 2
         wide = min(SWEEP, 12 + 0.6 * tall)
         ends = f"{spine + 6:.1f} {y[a]:.1f}", f"{spine + 6:.1f} {y[b]:.1f}"
         path = f"M{ends[0]}A{wide:.1f} {tall:.1f} 0 0 1 {ends[1]}"  # half an ellipse to the right
-        svg.add("path", d=path, class_=style, stroke_opacity=strength, tip=tip)
-    beside = spine + SWEEP + 16
-    styles = {i: (f"f{i % COLOURS}", f"c{i % COLOURS}") for i in place.values()}
+        svg.add("path", d=path, class_=f"c{place.get(a, 0) % COLOURS} thin")
     for m in drawn:
-        svg.text(svg.room + 18, y[m] + 4, arrows.get(m, ""), "muted", "end")
-        svg.bar(x, (0, weights[m]), y[m] - 5, 10, "faccent")
-        svg.text(x(weights[m]) + 5, y[m] + 4, fixed(weights[m], 3))
-        fill, stroke = styles.get(place.get(m, -1), ("fgrey", "plain"))
-        style, tip = (fill, "kept") if m in kept else (f"fbg {stroke}", "redundant")
-        svg.dot(spine, y[m], 5, style, tip=tip)
-        if other := stands_for.get(m):
-            words = f"{fixed(correlation.loc[m, other], 2)} with "
-            shown = words + fit(other, WIDTH - beside - text_width(words, SMALL), SMALL)
-            tip = f"redundant: correlation {words}{other}"
-            svg.text(beside, y[m] + 4, shown, "small muted", tip=tip)
+        kind = place[m] % COLOURS if m in place else None
+        fill, stroke = ("fgrey", "plain") if kind is None else (f"f{kind}", f"c{kind}")
+        svg.dot(spine, y[m], 5, fill if m in kept else f"fbg {stroke}")
     return svg
 
 
