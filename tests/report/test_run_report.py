@@ -90,7 +90,7 @@ def test_curves_are_drawn_where_they_were_asked_for():
         shown = f"{row['support']:.0f}", f"{row['average_precision']:.3f}", f"{row['auroc']:.3f}"
         assert re.search(r"\s*".join([f"{label}", *shown]), text)
     svg = document(report).figures()["ROC curves"]
-    named = [n for n in areas.index if f">{n}</text>" in svg and f"<title>{n}: " in svg]
+    named = [n for n in areas.index if f">{n}</text>" in svg and f"<title>{n}<" in svg]
     assert named == areas.index[:5].tolist() and f"{report.curves.whole['auroc']:.3f}" in svg
     assert "curves" not in Page(document(example()).to_html()).sections
     one = report_of(mleval.evaluate(["a", "b", "b"], [0.2, 0.9, 0.4]))

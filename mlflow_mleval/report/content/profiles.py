@@ -105,8 +105,6 @@ def _section_of_profiles(comparison: ProfileComparison) -> doc.Section:
             "The second method's loss over the first's, a line a dataset: above 1 the first is "
             "better. Circles: crossings."
         )
-        if comparison.ratios["significant"].any():
-            caption += " Heavy, and full circles: the folds are sure of it."
         if len(pairs) > PANELS:
             caption += f" The {PANELS} of {len(pairs):,} pairs with most crossings are drawn."
         if len(datasets) > NAMED:

@@ -30,25 +30,6 @@ DETAILED = 8
 #: Share of the fitted normal distribution inside its ellipse.
 INSIDE = 0.68
 HEIGHT = 400
-MARKS = 5
-
-
-def add_mark(
-    svg: Svg, kind: int, x: float, y: float, r: float, tip: str = "", opacity: float | None = None
-) -> None:
-    """The mark of a method: thirty combinations of five shapes and six colours, so that colour is
-    never alone.
-    """
-    style = f"f{kind % COLOURS}"
-    shape = kind % MARKS
-    if shape == 0:
-        svg.dot(x, y, r, style, tip=tip, fill_opacity=opacity)
-        return
-    corners, turn = {1: (4, 45), 2: (3, -90), 3: (4, 0), 4: (3, 90)}[shape]
-    size = r * (1.25 if corners == 4 else 1.4)
-    angles = (math.radians(turn + 360 * k / corners) for k in range(corners))
-    points = [(x + size * math.cos(a), y + size * math.sin(a)) for a in angles]
-    svg.path(points, style, tip=tip, fill_opacity=opacity)
 
 
 def fold_scatter(
@@ -79,11 +60,10 @@ def fold_scatter(
         folds = values.loc[m]
         ellipse = _ellipse(places[m], radius, np.cov(folds.T) * np.outer(units, units))
         svg.add("path", d=ellipse, class_=f"c{kind % COLOURS} thin")
-        for fold, x, y in folds.itertuples():
-            tip = f"{m}, fold {fold}: {number(x)}, {number(y)}"
-            add_mark(svg, kind, across(x), up(y), 3.2, tip, 0.5)
-    for kind, (m, at) in enumerate(places.items()):
-        add_mark(svg, kind, *at, 5.5, f"{m}: mean {texts[m]}")
+        for _, x, y in folds.itertuples():
+            svg.dot(across(x), up(y), 3.2, f"f{kind % COLOURS}", fill_opacity=0.5)
+    for kind, at in enumerate(places.values()):
+        svg.dot(*at, 5.5, f"f{kind % COLOURS}")
     label_points(svg, places, taken, across.start)
     return svg
 
@@ -132,7 +112,7 @@ def profile_lines(
 
     `curves` has the index (method, parameter), best method first, and loss, low and high (NaN: no
     band). The first thirty methods are drawn, with bands if they are eight or fewer. `kinds` keeps
-    colour and mark of each from figure to figure.
+    the colour of each from figure to figure.
     """
     parts = list(curves.groupby(level=0, sort=False))[:svg_TOP]
     lines = {m: part.droplevel(0) for m, part in parts}
@@ -164,38 +144,21 @@ def profile_lines(
             back = zip(across[::-1], map(y, part["low"][::-1]), strict=True)
             svg.path([*edge, *back], f"f{kind % COLOURS}", fill_opacity=0.13)
         points = list(zip(across, map(y, losses[m]), strict=True))
-        add_line(svg, kind, points, bands, DASHES[kind % len(DASHES)], f"{m}: {tips[m]}", bands)
+        style = f"c{kind % COLOURS} {'thick' if bands else 'thin'}"
+        svg.path(points, style, tip=m, stroke_dasharray=DASHES[kind % len(DASHES)])
         _add_name(svg, kind, m, points[-1], (at.stop, place), room)
     return svg
 
 
-def add_line(
-    svg: Svg,
-    kind: int,
-    points: list[Point],
-    thick: bool,
-    dash: str | None,
-    tip: str,
-    marked: bool = True,
-) -> None:
-    """One line, with marks at even distances along it where there are few lines."""
-    style = f"c{kind % COLOURS} {'thick' if thick else 'thin'}"
-    svg.path(points, style, tip=tip, stroke_dasharray=dash)
-    along = np.append(0, np.cumsum(np.hypot(*np.diff(points, axis=0).T)))
-    at = np.searchsorted(along, np.linspace(0, along[-1], 8)[1:-1])
-    for i in dict.fromkeys(at.tolist()) if marked else ():
-        add_mark(svg, kind, points[i][0], points[i][1], 3)
-
-
 def _add_name(svg: Svg, kind: int, name: str, point: Point, end: Point, room: float) -> None:
-    """The name of a line beside its end, with its mark and a thin line from where it ends."""
+    """The name of a line beside its end, with a thin line from there."""
     x, y = end
     svg.path(
         [(point[0] + 1, point[1]), (x + 3, point[1]), (x + 13, y)],
         f"c{kind % COLOURS} thin",
         stroke_opacity=0.6,
     )
-    add_mark(svg, kind, x + 18, y, 4)
+    svg.dot(x + 18, y, 4, f"f{kind % COLOURS}")
     svg.name(x + 27, y + 4, name, room)
 
 
@@ -222,10 +185,9 @@ def ratio_panels(
     """A small panel a pair: how many times the loss of the first the loss of the second is, a line
     a dataset.
 
-    The axis of ratios is logarithmic, so that twice and half lie equally far from 1. Heavy
-    stretches are significant; a circle marks a crossing, a filled one a crossing with a significant
-    stretch on either side. `ratios` has the index (dataset, method_a, method_b, parameter); `pairs`
-    say what to draw in which order, either way round.
+    The axis of ratios is logarithmic, so that twice and half lie equally far from 1. A circle marks
+    a crossing. `ratios` has the index (dataset, method_a, method_b, parameter); `pairs` say what to
+    draw in which order, either way round.
     """
     kinds = {dataset: i for i, dataset in enumerate(ratios.index.unique("dataset"))}
     across = min(2, len(pairs))
@@ -301,9 +263,7 @@ def _panel(
     room: float,
     ticks: Sequence[tuple[float, str]],
 ) -> None:
-    """One pair: its lines, heavy where they are significant, the line at 1, its crossings, names of
-    datasets at the right.
-    """
+    """One pair: its lines, the line at 1, its crossings, names of datasets at the right."""
     shown = {d: c["ratio"].clip(1 / LARGEST_RATIO, LARGEST_RATIO) for d, c in lines.items()}
     domain = np.log(np.concatenate([*shown.values()]))
     low, high = np.nanmin(domain, initial=-0.05), np.nanmax(domain, initial=0.05)
@@ -321,33 +281,16 @@ def _panel(
         if not real.any():
             continue
         ends[d] = tuple(points[real][-1])
-        kind, tip = kinds[d] % COLOURS, f"{d}: {_ends(c[real])}"
-        for style, where in {"thin": real, "thick": real & c["significant"].to_numpy(bool)}.items():
-            dash = DASHES[kinds[d] % len(DASHES)] if style == "thin" else None
-            for run in map(points.__getitem__, _runs(where)):
-                if len(run) > 1:
-                    svg.path([*map(tuple, run)], f"c{kind} {style}", tip=tip, stroke_dasharray=dash)
-                else:
-                    svg.dot(run[0][0], run[0][1], 2.4, f"f{kind}", tip=tip)
+        dash = DASHES[kinds[d] % len(DASHES)]
+        style = f"c{kinds[d] % COLOURS} thin"
+        svg.path([*map(tuple, points[real])], style, tip=d, stroke_dasharray=dash)
     for row in crossings.itertuples():
-        kind = kinds[row.dataset] % COLOURS
-        style = f"c{kind} {f'f{kind}' if row.certain else 'fbg'}"
-        tip = f"{row.dataset}: {row.above} overtakes {row.below}"
-        svg.dot(x(row.position), y(1), 3.6, style, stroke_width=1.6, tip=tip)
+        style = f"c{kinds[row.dataset] % COLOURS} fbg"
+        svg.dot(x(row.position), y(1), 3.6, style, stroke_width=1.6)
     named = sorted(ends, key=lambda d: -abs(ends[d][1] - y(1)))[:NAMED]
     places = spread([ends[d][1] for d in named], LINE - 1, y.stop - 4, y.start + 2)
     for d, place in zip(named, places, strict=True):
         _add_name(svg, kinds[d], d, ends[d], (x.stop, place), room)
-
-
-def _runs(flags: np.ndarray) -> list[np.ndarray]:
-    """Where flags hold, in unbroken stretches.
-
-    >>> [run.tolist() for run in _runs(np.array([True, True, False, True]))]
-    [[0, 1], [3]]
-    """
-    at = np.flatnonzero(flags)
-    return np.split(at, np.flatnonzero(np.diff(at) > 1) + 1) if len(at) else []
 
 
 #: Curves that are drawn beside the one of all label cells.
@@ -385,9 +328,10 @@ def score_curves(
     heights = dict(zip(order, places, strict=True))
     for kind, (name, (points, _)) in reversed(list(enumerate(lines.items()))):
         pixels = [(x(a), y(b)) for a, b in points]
-        add_line(svg, kind, pixels, not kind, _DASHES[kind], f"{name}: {areas[name]}")
+        style = f"c{kind} {'thin' if kind else 'thick'}"
+        svg.path(pixels, style, tip=name, stroke_dasharray=_DASHES[kind])
         height = heights[name]
-        add_mark(svg, kind, x.stop + 18, height, 4)
+        svg.dot(x.stop + 18, height, 4, f"f{kind}")
         svg.name(x.stop + 27, height + 4, name, room, "" if kind else "strong")
         svg.text(WIDTH, height + 4, areas[name], anchor="end")
     return svg
