@@ -215,33 +215,15 @@ def folds_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
 
 
 def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
-    """By measure: value; phi and rank by it alone; sd and standard_error over n repeats;
-    fold_sd."""
+    """By measure: value; sd and standard_error over n repeats; fold_sd."""
     study = c.study
     cell = (dataset, method)
-    place = {m: i for i, m in enumerate(c.study.methods)}
     table = pd.DataFrame({"value": study.values.loc[cell]})
-    flows = c.fusion.flows.by_measure.net[study.datasets.index(dataset)]
-    table["phi"] = flows[:, place[method]]
-    table["rank"] = [study.ranks(m).loc[dataset, method] for m in study.measures]
     for name, values in (("sd", study.spread), ("standard_error", study.standard_errors)):
         table[name] = values.loc[cell] if cell in values.index else float("nan")
     table["n"] = len(_rows_of_cell(study.repeats, *cell))
     folds = folds_of_cell(c, dataset, method)
     return table.assign(fold_sd=folds.std().reindex(table.index))
-
-
-def measures_of_method(c: Comparison, method: str) -> pd.DataFrame:
-    """By measure: weight; mean net flow, mean rank and place by it alone."""
-    means = pd.DataFrame({m: c.study.ranks(m).mean() for m in c.study.measures})
-    return pd.DataFrame(
-        {
-            "weight": c.fusion.weights.mean(),
-            "phi": c.mean_flows.loc[method],
-            "mean_rank": means.loc[method],
-            "place": means.round(9).rank(method="min").loc[method].astype(int),
-        }
-    )
 
 
 def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:

@@ -533,7 +533,6 @@ def _cell(c: Comparison, method: str, dataset: str, base: str) -> list[Any]:
     looks = (part.measures_of_cell, part.runs_of_cell, part.folds_of_cell)
     values, runs, folds = (look(c, dataset, method) for look in looks)
     imputed = [(dataset, method, m) in c.study.imputed for m in values.index]
-    alone = "Rank and φ: by this measure alone, on this dataset."
     columns = [
         *_measures(c, values.index),
         doc.starred("value", map(number, values["value"]), imputed),
@@ -542,8 +541,6 @@ def _cell(c: Comparison, method: str, dataset: str, base: str) -> list[Any]:
             for key, (head, text) in _SCATTER.items()
             if values[key].notna().any()
         ),
-        doc.numbers("rank", values["rank"], note=alone),
-        doc.decimals("φ", values["phi"], 2),
     ]
     study, who = c.study, f"{name(method)} on {name(dataset)}"
     repeats = 0 if study.repeats is None else int(study.n_repeats.get((dataset, method), 0))
@@ -609,15 +606,6 @@ def _method(c: Comparison, method: str, base: str) -> list[Any]:
     ]
     if len(runs):
         columns.append(doc.numbers("runs", (runs.get((d, method)) for d in ranks.index)))
-    measures = part.measures_of_method(c, method)
-    places = [*map(str, measures["place"])]
-    by_measure = [
-        *_measures(c, measures.index),
-        doc.decimals("weight", measures["weight"], 3),
-        doc.decimals("φ", measures["phi"], 2),
-        doc.decimals("mean rank", measures["mean_rank"], 2),
-        Column("place", places, note="φ, mean rank and place: by it alone."),
-    ]
     row = c.ranking.set_index("method").loc[method]
     what = "by all measures fused" if c.on == FUSED else f"by {name(c.on)}"
     rank = f"a mean rank of {fixed(row['mean_rank'], 2)} over {count(len(ranks), 'dataset')}"
@@ -625,24 +613,7 @@ def _method(c: Comparison, method: str, base: str) -> list[Any]:
     blocks: list[Any] = [
         _flow([f"{name(method)} has {place}, with {rank}."]),
         _open_table(columns, "On each dataset", things="datasets"),
-        _open_table(by_measure, "By each measure", most=len(measures)),
     ]
-    if c.deciding is not None:
-        pairs = part.pairs_of(c, method)
-        apart = dict.fromkeys(c.separated, "better")
-        apart |= {(worse, better): "worse" for better, worse in c.separated}
-        against = [
-            doc.names("against", pairs["method_b"], about={"method": method}),
-            *units.differences(c, pairs),
-            doc.pvalues(
-                "p", pairs[c.deciding.test.column], note=f"p: {decision.deciding_test(c)}."
-            ),
-            Column(
-                "separated", [apart.get((method, other), "") for other in pairs["method_b"]], "<"
-            ),
-            doc.won_tied_lost(pairs),
-        ]
-        blocks.append(_open_table(against, "Against the others", things="methods"))
     of_method = study.runs[study.runs["method"] == method] if len(study.runs) else ()
     if base and len(of_method):
         blocks.append(replace(_runs(c, of_method, [], base), folded=len(of_method) > RUNS))
@@ -666,28 +637,10 @@ def _dataset(c: Comparison, dataset: str) -> list[Any]:
     if filled:
         missing = f"missing and count as the worst (policy {c.study.missing})"
         texts.append(f"Results of {listed(filled)} are {missing}.")
-    if f"folds.{dataset}" in c.absent:
-        texts.append(f"Its folds were not tested: {c.absent[f'folds.{dataset}']}")
-    blocks: list[Any] = [
+    return [
         _flow(texts),
         _open_table(columns, "Ranking on this dataset", total=len(fused.flows), things="methods"),
     ]
-    if len(c.study.measures) > 1:
-        alone = fused.unicriterion.loc[flows.index]
-        title = "Net flow φ by each measure alone, on this dataset"
-        blocks.append(
-            ranking.grid(
-                alone, "method", _narrow(c, alone), partial(fixed, decimals=2), title=title
-            )
-        )
-    for unit in ("folds", "instances"):
-        if (tests := c.tests_over(unit).get(dataset)) is not None:
-            blocks += units.told({dataset: tests}, doc.PAPER)
-    if c.profiles is not None and dataset in c.profiles.datasets:
-        from mlflow_mleval.report.content.profiles import curves_figure
-
-        blocks.append(curves_figure(c.profiles, dataset))
-    return blocks
 
 
 def _pair(c: Comparison, a: str, b: str) -> list[Any]:
@@ -711,13 +664,6 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
         doc.better(c.study.directions[m] for m in measures.index),
         doc.decimals("weight", measures["weight"], 3),
     ]
-    ranks, phi = c.ranks[[a, b]], c.fusion.phi[[a, b]]
-    less = f"φ difference: the net flow of {name(a)} less that of {name(b)}."
-    by_dataset = [
-        doc.names("dataset", ranks.index),
-        *(doc.numbers(f"rank of {head}", ranks[m]) for head, m in zip(heads, ranks, strict=True)),
-        doc.decimals("φ difference", phi[a] - phi[b], 3, note=less),
-    ]
     rows = c.ranking.set_index("method").loc[[a, b]]
     places = [
         f"{name(m)} has place {row.position} (mean rank {fixed(row.mean_rank, 2)})"
@@ -735,7 +681,6 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
         _flow(texts),
         *_tests(c, a, b),
         _open_table(columns, "By each measure, over the datasets", most=len(measures)),
-        _open_table(by_dataset, "On each dataset", things="datasets"),
         *_profiles(c, a, b),
     ]
 
