@@ -123,8 +123,6 @@ CLAIMS = {
         Claim("equivalent", ON_REQUEST, ("answer", "beyond")),
         Claim("probable", ON_REQUEST, ("beyond",), differ=True),
         Claim("next dataset", ON_REQUEST, ("next_dataset",)),
-        Claim("folds separate", DECIDES, ("folds",), differ=True),
-        Claim("folds do not separate", DECIDES, ("folds",)),
         Claim("ahead", DESCRIPTION, ("ranking", "study")),
         Claim("by how much", DESCRIPTION, ("answer",)),
         Claim("untested", DESCRIPTION, ("absent",)),
