@@ -6,7 +6,7 @@ request how probable a difference that matters is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -47,8 +47,8 @@ from mlflow_mleval.report.text import confidence, level, number, percent, probab
 from mlflow_mleval.sentences import agree, all_of, count, grouped, in_words, plural
 from mlflow_mleval.validation import present
 
-#: So many methods are named, more are counted; of the better ones so many.
-FEW, BETTER = 2, 3
+#: So many methods are named, more are counted.
+FEW = 2
 #: On fewer datasets than this nobody is told what to use.
 ENOUGH = 6
 #: From this probability on methods count as equivalent.
@@ -368,34 +368,17 @@ def _who(c: Comparison, advice: Decision) -> Sentence:
 
 
 def _worse(c: Comparison, advice: Decision) -> str:
-    """Who is clearly worse, and than whom: the leader, or others."""
+    """Who is clearly worse than the leader, or else than others."""
     control = c.options["control"]
     if not advice.worse:
         return "" if control is None else f"; only {name(control)} was compared with all"
     leader = advice.ahead[0]
-    above: dict[str, list[str]] = {m: [] for m in advice.worse}
-    for winner, loser in c.told_apart:
-        if loser in above:
-            above[loser].append(winner)
-    sides = grouped((leader in above[m], m) for m in advice.worse)
-    parts = []
-    if below := sides.get(True):
-        better = above[below[0]] if len(below) == 1 else [leader]
-        whom = listed(better)
-        if len(better) > BETTER:
-            whom = f"{name(leader)} and {in_words(len(better) - 1)} more"
-        parts.append(f"{_few(below)} {agree(below, 'is')} clearly worse than {whom}")
-    if others := sides.get(False):
-        every = set.intersection(*(set(above[m]) for m in others))
-        shared = sorted(every, key=c.order.index)
-        verb = "" if parts else f" {agree(others, 'is')} clearly worse"
-        whom = _few(shared, BETTER) if shared else "others"
-        parts.append(f"{_few(others)}{verb} than {whom}")
-    return f"; {', and '.join(parts)}"
-
-
-def _few(methods: Sequence[str], most: int = FEW) -> str:
-    return listed(methods) if len(methods) <= most else in_words(len(methods))
+    whom = leader if all(pair in c.told_apart for pair in product([leader], advice.worse)) else ""
+    worse = listed(advice.worse)
+    if len(advice.worse) > FEW:
+        worse = in_words(len(advice.worse))
+    than = name(whom) if whom else "others"
+    return f"; {worse} {agree(advice.worse, 'is')} clearly worse than {than}"
 
 
 def _doubt(c: Comparison, advice: Decision) -> str:
