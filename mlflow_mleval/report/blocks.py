@@ -440,7 +440,7 @@ class Section:
     """A part of a document that folds on a page; unless `open` says whether it shows what it holds,
     the first four do.
 
-    `hint` says in a line what is in it while it is closed.
+    `hint` stands beside the title while it is closed.
     """
 
     key: str

@@ -431,7 +431,7 @@ def cost_section(c: Comparison) -> doc.Section | None:
         figure = doc.Figure(cost_figure(table, found.cost, quality), caption)
         return [doc.Text([cost_sentence(found)]), figure]
 
-    return doc.Section("cost", "Cost beside quality", doc.Late(blocks), found.cost)
+    return doc.Section("cost", "Cost beside quality", doc.Late(blocks))
 
 
 def cost_data(c: Comparison) -> Data:
@@ -652,8 +652,7 @@ PARTS = {
 
 def beyond_section(c: Comparison) -> doc.Section | None:
     """Probabilities and planning; nothing where no rope was given."""
-    rope = c.options["rope"]
-    if rope is None:
+    if c.options["rope"] is None:
         return None
 
     def blocks() -> list[Any]:
@@ -664,8 +663,7 @@ def beyond_section(c: Comparison) -> doc.Section | None:
             made.append(beyond_pairs(found, c.order, c.compared, "Every pair over the datasets"))
         return made
 
-    hint = f"differences up to {number(rope)} count as none"
-    return doc.Section("beyond", "Beyond p-values", doc.Late(blocks), hint)
+    return doc.Section("beyond", "Beyond p-values", doc.Late(blocks))
 
 
 def beyond_sentences(c: Comparison) -> list[str]:
@@ -760,8 +758,7 @@ def next_dataset_section(c: Comparison) -> doc.Section | None:
 
 def next_dataset_heading(c: Comparison, blocks: Sequence[Any]) -> doc.Section:
     """The section with these blocks, or none: where they take time, they can be made later."""
-    over = "folds" if c.study.folds is not None else "repeats"
-    return doc.Section("next_dataset", "On the next dataset", blocks, f"from their {over}")
+    return doc.Section("next_dataset", "On the next dataset", blocks)
 
 
 def next_dataset_sentences(c: Comparison) -> list[doc.Sentence]:
@@ -845,11 +842,7 @@ def next_dataset_frames(c: Comparison) -> Frames:
 
 def over_time_heading(c: Comparison, blocks: Sequence[Any] = ()) -> doc.Section | None:
     """The section with these blocks, or none; None where all runs came on one day."""
-    days = days_of(c.study)
-    if not days:
-        return None
-    span = f"{days[0]:%d %b} to {days[-1]:%d %b %Y}"
-    return doc.Section("over_time", "Over time", blocks, span)
+    return doc.Section("over_time", "Over time", blocks) if days_of(c.study) else None
 
 
 def over_time_blocks(c: Comparison, each: int = 0) -> list[Any]:

@@ -121,9 +121,7 @@ def _section_of_profiles(comparison: ProfileComparison) -> doc.Section:
             made.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
         return made
 
-    changes = count(len(comparison.crossings), "change")
-    hint = f"{changes} of order on {count(len(datasets), 'dataset')}"
-    return doc.Section("profiles", "Loss profiles", doc.Late(blocks), hint)
+    return doc.Section("profiles", "Loss profiles", doc.Late(blocks))
 
 
 def curves_figure(comparison: ProfileComparison, dataset: str) -> doc.Figure:

@@ -345,8 +345,7 @@ def spread_section(c: Comparison) -> doc.Section | None:
         table = doc.Table(columns, len(c.order), title, key="repeats", things="methods", note=note)
         return [doc.Text(spread_sentences(study)), table]
 
-    hint = f"{_span(study)} runs each"
-    return doc.Section("repeats", "Repeats", doc.Late(blocks), hint=hint)
+    return doc.Section("repeats", "Repeats", doc.Late(blocks))
 
 
 def spread_data(c: Comparison) -> Data:
@@ -506,9 +505,6 @@ def _doubles(values: Any) -> str:
 def measures_section(c: Comparison) -> doc.Section:
     """What the measures contribute; with a single measure only its table."""
     r = c.redundancy
-    hint = count(len(c.study.measures), "measure")
-    if r is not None:
-        hint += f", {len(r.kept)} of them kept at correlation {r.max_correlation:g}"
 
     def blocks() -> list[Any]:
         left: list[Any] = []
@@ -547,7 +543,7 @@ def measures_section(c: Comparison) -> doc.Section:
             plane = [doc.Figure(drawn, caption, title="GAIA plane")]
         return [_by_measure(c), doc.Beside(left, plane)]
 
-    return doc.Section("measures", "Measures", doc.Late(blocks), hint=hint)
+    return doc.Section("measures", "Measures", doc.Late(blocks))
 
 
 def measures_data(c: Comparison) -> Data:
@@ -633,9 +629,7 @@ def sensitivity_section(c: Comparison) -> doc.Section | None:
         weights = [intervals, acceptability] if len(c.study.measures) > 1 else []
         return [*([] if c.on == FUSED else [fused]), doc.Beside(weights, [_scenarios(c)])]
 
-    return doc.Section(
-        "stability", "Stability", doc.Late(blocks), "what other weights and choices change"
-    )
+    return doc.Section("stability", "Stability", doc.Late(blocks))
 
 
 def sensitivity_data(c: Comparison) -> Data:

@@ -283,8 +283,7 @@ def document(report: RunReport | Evaluation, provenance: doc.Provenance | None =
     rows.append(("predicted", run.decision))
     rows += [(key, name(value, 120)) for key, value in run.provenance.items()]
     known = doc.definitions({m: MEASURES[m].direction for m in run.ev.measures})
-    hint = "data, conventions, versions"
-    last = doc.Section("provenance", "Provenance", [doc.Terms(rows), known], hint=hint)
+    last = doc.Section("provenance", "Provenance", [doc.Terms(rows), known])
     return Document(
         run.title,
         [*beginning(run), *found, last],
@@ -423,8 +422,7 @@ def measures(report: RunReport) -> doc.Section:
     without = (f"No interval for {listed(ms, 8)}: {why}." for why, ms in absent.items())
     made = doc.Table(columns, things="measures", depth=ALWAYS, most=len(MEASURES))
     blocks = [made, *map(doc.note, [*report.intervals.warnings, *without])]
-    hint = f"{len(table)} of them, with directions"
-    return doc.Section("measures", "Measures", blocks, hint=hint)
+    return doc.Section("measures", "Measures", blocks)
 
 
 def _labels(report: RunReport) -> doc.Section | None:
@@ -442,7 +440,7 @@ def _labels(report: RunReport) -> doc.Section | None:
         note += f" Left out: {count(silent, noun)} without a true or predicted instance."
     made = doc.Table(columns, len(table), things=plural(noun), note=note)
     title = "Classes" if report.one_label else "Labels"
-    return doc.Section("labels", title, [made], hint="the worst first, with confusion counts")
+    return doc.Section("labels", title, [made])
 
 
 def _counts(table: pd.DataFrame, *columns: str, **heads: str) -> list[Column]:
@@ -494,8 +492,7 @@ def _curves(report: RunReport) -> doc.Section | None:
         bins = curves.bins[["mean_score", "share"]].to_numpy(float)
         svg = reliability(bins, "Reliability of the probabilities")
         blocks.append(doc.Figure(svg, caption))
-    hint = "precision and recall, ROC, reliability"
-    return doc.Section("curves", "Curves", blocks, hint=hint) if blocks else None
+    return doc.Section("curves", "Curves", blocks) if blocks else None
 
 
 def _profile(report: RunReport) -> doc.Section | None:
@@ -510,7 +507,7 @@ def _profile(report: RunReport) -> doc.Section | None:
     losses = {KINDS[kind]: pd.Series(p.losses, p.parameters) for kind, p in profiles.items()}
     curves = pd.DataFrame({"loss": pd.concat(losses), "low": np.nan, "high": np.nan})
     figure = doc.Figure(profile_lines(curves, "binomial", "Loss profile"), caption)
-    return doc.Section("profile", "Loss profile", [figure], hint="from Hamming to subset 0/1")
+    return doc.Section("profile", "Loss profile", [figure])
 
 
 def _hierarchy(report: RunReport) -> doc.Section | None:
@@ -528,7 +525,7 @@ def _hierarchy(report: RunReport) -> doc.Section | None:
         counted = _counts(most, "errors", "fp", "fn", "support", **heads)
         columns = [Column("class", places, "<"), *counted]
         blocks.insert(0, doc.Table(columns, title="Classes with the most errors", depth=PAGE))
-    return doc.Section("hierarchy", "Hierarchy", blocks, hint="where the errors lie")
+    return doc.Section("hierarchy", "Hierarchy", blocks)
 
 
 def _folds(report: RunReport) -> doc.Section | None:
@@ -542,4 +539,4 @@ def _folds(report: RunReport) -> doc.Section | None:
         *(doc.alike(name(m), shown[m]) for m in shown),
     ]
     table = doc.Table(columns, len(folds), things="folds", depth=PAGE)
-    return doc.Section("folds", "Folds", [table], hint=f"{len(folds)} of them")
+    return doc.Section("folds", "Folds", [table])

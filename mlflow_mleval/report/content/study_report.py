@@ -180,8 +180,7 @@ def provenance_section(c: Comparison, made_by: doc.Provenance) -> doc.Section:
             doc.definitions({m: c.study.directions[m] for m in c.study.measures}),
         ]
 
-    hint = "every choice, its source, and what reproduces it"
-    return doc.Section("provenance", "Methods and provenance", doc.Late(blocks), hint=hint)
+    return doc.Section("provenance", "Methods and provenance", doc.Late(blocks))
 
 
 def study_data(c: Comparison) -> Data:

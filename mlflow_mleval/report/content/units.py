@@ -6,9 +6,9 @@ What is special to a kind of unit stands in its class: columns of its table, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -170,7 +170,7 @@ def _shortened(tests: Tests, provenance: doc.Provenance, notes: Sequence[str]) -
     first = parts[0]
     verdict = first.verdict(name)
     if len(parts) > 1:
-        told = " ".join([*depends(crossings(tests)), f"Tests over {first.unit}: {_hint(tests)}"])
+        told = " ".join([*depends(crossings(tests)), f"Tests over {first.unit}: {_counted(tests)}"])
         verdict = f"{told}; {first.about}."
     doubts = [*notes, *dict.fromkeys(text for one in parts for text in one.warnings)]
     methods = list(dict.fromkeys(str(method) for one in parts for method in one.methods))
@@ -250,23 +250,15 @@ def _section(
         lost_depth = ALWAYS if unit == "answers" else PAPER
         return made + doc.points(_not_tested(absent), "Not tested", depth=lost_depth)
 
-    lost = ""
-    if unit == "folds":
-        from mlflow_mleval.analysis.fold_comparison import lost_pairs
-
-        lost = lost_pairs(cast("Iterable[FoldComparison]", tests.values()))
-    hint = "described" if about else f"{_hint(tests)}{lost}"
-    return doc.Section(_KINDS[unit].key, _KINDS[unit].title, doc.Late(blocks, ALWAYS), hint)
+    return doc.Section(_KINDS[unit].key, _KINDS[unit].title, doc.Late(blocks, ALWAYS))
 
 
 def _not_tested(absent: Mapping[str, str]) -> list[str]:
     return [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
 
 
-def _hint(tests: Tests) -> str:
+def _counted(tests: Tests) -> str:
     """How many pairs are separated on how many datasets."""
-    if not tests:
-        return "not tested"
     by_pair = pd.concat([one.by_pair["separated"] for one in tests.values()])
     return (
         f"{int(by_pair.sum()):,} of {count(len(by_pair), 'pair')} separated on "
@@ -406,8 +398,7 @@ def over_datasets(c: Comparison) -> doc.Section:
             return [*tests, replace(pairs, title="Every method against the control")]
         return [doc.Beside(tests, [_matrix(c)]), pairs]
 
-    found = f"{len(c.separated)} of {count(c.n_pairs, 'pair')} separated"
-    return doc.Section("differences", "Differences", doc.Late(blocks), found)
+    return doc.Section("differences", "Differences", doc.Late(blocks))
 
 
 _EVERY = ("alpha", "control", "significant_pairs", "warnings")
