@@ -80,7 +80,7 @@ def rungs(
             svg.level(height / 2, at(low), at(high), "whisker")
         for value in single.get(row, ()):
             svg.dot(at(value), height / 2, 2.5, "single")
-        svg.dot(at(mean), height / 2, 4.5, "faccent", tip=f"{title} {number(mean)}")
+        svg.dot(at(mean), height / 2, 4.5, "faccent")
         drawn.append(svg)
     axis = Svg(title, "", 34, 0, inline=True)
     axis.text(0, SMALL, title, "muted small")
@@ -102,10 +102,10 @@ def rank_strip(ranks: pd.Series, n_methods: int, imputed: Collection[str] = ()) 
     svg = Svg(words if len(ranks) <= 40 else "", "", HEIGHT, step * len(ranks), inline=True)
     for i, (where, rank) in enumerate(ranks.items()):
         style = "faccent imputed" if stars[where] else "faccent"
-        strength, tip = shade(rank, n_methods), f"{where}: rank {number(rank)}{stars[where]}"
-        svg.rect(i * step, 0, step - gap, HEIGHT, style, fill_opacity=strength, tip=tip)
+        strength = shade(rank, n_methods)
+        svg.rect(i * step, 0, step - gap, HEIGHT, style, fill_opacity=strength)
         if rank == 1 and step > 5:
-            svg.dot(i * step + (step - gap) / 2, HEIGHT / 2, 2, "fbg", pointer_events="none")
+            svg.dot(i * step + (step - gap) / 2, HEIGHT / 2, 2, "fbg")
     return svg
 
 
@@ -201,7 +201,7 @@ def bump(ranks: pd.DataFrame) -> Svg:
             if a and b:
                 svg.line(*a, *b, line)
         for at in filter(None, points):
-            svg.dot(*at, r, fill, tip=f"{method}: {texts[method]}")
+            svg.dot(*at, r, fill)
         svg.name(room, heights[0] + SIZE / 3, method, room - 4, style, "end")
         if points[-1]:
             svg.name(WIDTH - room, heights[-1] + SIZE / 3, method, room - 4, style)
@@ -346,7 +346,7 @@ def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
             taken.append((x - 2, high - 2, x + 2, low + 2))
     styles = {"on": "faccent", "open": "hollow", "off": "fgrey"}
     for m, at in places.items():
-        svg.dot(*at, 5, styles[table.loc[m, "place"]], tip=f"{m}: {tips[m]}")
+        svg.dot(*at, 5, styles[table.loc[m, "place"]], tip=m)
     label_points(svg, places, taken, across.start)
     return svg
 
@@ -513,20 +513,15 @@ def _texts(rows: Sequence[Any], cell: float) -> list[list[str]]:
 def _cell(svg: Svg, row: Any, lines: Sequence[str], corner: Point, size: float) -> None:
     """One pair: its colour, its texts, and a frame where it is separated."""
     x, y = corner
-    tip = (
-        f"{row.method_a} against {row.method_b}: mean difference "
-        f"{number(row.mean_difference)}, {row.wins} wins, {row.ties} ties, {row.losses} losses, "
-        f"{pvalue(row.p)}{', separated' if row.separated else ''}"
-    )
     colour = "fpos" if row.mean_difference >= 0 else "fneg"
     strength = 0.06 + 0.3 * min(abs(row.effect_size), 1)
-    svg.rect(x + 0.5, y + 0.5, size - 1, size - 1, colour, fill_opacity=strength, tip=tip)
+    svg.rect(x + 0.5, y + 0.5, size - 1, size - 1, colour, fill_opacity=strength)
     first = y + size / 2 + 4 - (len(lines) - 1) * 7
     for k, text in enumerate(lines):
         style = "small strong" if k == 0 or (k == 2 and row.separated) else "small"
-        svg.text(x + size / 2, first + 14 * k, text, style, "middle", pointer_events="none")
+        svg.text(x + size / 2, first + 14 * k, text, style, "middle")
     if row.separated:
-        svg.rect(x + 1.5, y + 1.5, size - 3, size - 3, "sep", pointer_events="none")
+        svg.rect(x + 1.5, y + 1.5, size - 3, size - 3, "sep")
 
 
 def _sign_shown(value: float) -> str:
@@ -552,16 +547,13 @@ def differences_and_margins(rows: pd.DataFrame) -> Svg:
     svg.axis(x, svg.bottom, 6, label=number)
     svg.upright(x(0), 4, svg.bottom, "axis")
     worse = [label for label, v in zip(labels, shown["verdict"], strict=True) if v == "worse"]
-    drawn = zip(
-        svg.rows(worse), labels, shown.itertuples(), np.clip(ends, -most, most), strict=True
-    )
-    for y, label, row, (low, high, size) in drawn:
+    drawn = zip(svg.rows(worse), shown.itertuples(), np.clip(ends, -most, most), strict=True)
+    for y, row, (low, high, size) in drawn:
         if not math.isnan(low):
             svg.level(y, x(low), x(high), "arrow")
         if row.margin > 0:
             svg.upright(x(-row.margin), y - 7, y + 7, "tick")
-        tip = f"{label}: {number(row.difference)} [{number(row.low)}, {number(row.high)}]"
-        svg.dot(x(size), y, 4, "fneg" if row.verdict == "worse" else "faccent", tip=tip)
+        svg.dot(x(size), y, 4, "fneg" if row.verdict == "worse" else "faccent")
         svg.at_right(y, row.verdict, class_="muted small")
     if left:
         text = f"and {left} more rows in the table"
@@ -589,10 +581,8 @@ def ledger_steps(entries: pd.DataFrame) -> Svg:
     svg.text(WIDTH / 2, bottom + 36, "gate", "muted", "middle")
     if len(entries) > 1:
         svg.path([*zip(map(x, at), map(y, needed), strict=True)], "c0 thick")
-    for row, place, height in zip(entries.itertuples(), at, evidence, strict=True):
-        tip = f"gate {row.number}: {row.candidate}, {number(row.evidence)}, {row.decision}"
-        style = "faccent" if row.decision == "ship" else "hollow"
-        svg.dot(x(place), y(height), 4, style, tip=tip)
+    for ship, place, height in zip(shipped, at, evidence, strict=True):
+        svg.dot(x(place), y(height), 4, "faccent" if ship else "hollow")
     return svg
 
 
@@ -618,13 +608,12 @@ def leaders_over_time(then: pd.DataFrame, order: Sequence[str]) -> Svg:
         svg.text(x, bottom + 14, row.n_datasets, "muted small", "middle")
         svg.upright(x, 22, bottom)
         for method, y in heights.items():
-            tip = f"{method}, {row.moment}"
             if method == row.leader:
-                svg.dot(x, y, 6.5, "faccent", tip=f"{tip}: leads")
+                svg.dot(x, y, 6.5, "faccent")
             elif method in row.best_set:
-                svg.dot(x, y, 5, "hollow", tip=f"{tip}: may be as good")
+                svg.dot(x, y, 5, "hollow")
             elif method in row.methods:
-                svg.dot(x, y, 2, "fgrey", tip=f"{tip}: clearly worse")
+                svg.dot(x, y, 2, "fgrey")
     svg.text(svg.room, bottom + 14, "datasets", "muted small", "end")
     missed(svg, len(ever) - len(drawn), 0)
     return svg

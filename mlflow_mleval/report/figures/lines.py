@@ -350,6 +350,6 @@ def reliability(bins: np.ndarray, title: str) -> Svg:
     for (across, up), (mean, _) in zip(pixels, bins, strict=True):
         svg.upright(across, up, y(min(max(mean, 0), 1)), "rule")
     svg.path(pixels, "c0 thin")
-    for p, (mean, share) in zip(pixels, texts, strict=True):
-        svg.dot(*p, 4, "f0", tip=f"mean probability {mean}, share {share}")
+    for at in pixels:
+        svg.dot(*at, 4, "f0")
     return svg

@@ -146,7 +146,7 @@
       if (!wanted) return field.nextElementSibling.remove();
       if (width <= 4) return;
       const made = document.createElementNS(field.namespaceURI, "circle");
-      const about = {cx: field.x.baseVal.value + width / 2, cy: 7, r: 2, class: "fbg", "pointer-events": "none"};
+      const about = {cx: field.x.baseVal.value + width / 2, cy: 7, r: 2, class: "fbg"};
       for (const [key, value] of Object.entries(about)) made.setAttribute(key, value);
       field.after(made);
     }
@@ -221,9 +221,6 @@
         const title = strip?.querySelector(":scope > title");
         const star = d => fields[d].classList.contains("imputed") ? "*" : "";
         if (title) title.textContent = data.datasets.map((name, d) => `${name} ${ranks[d][a]}${star(d)}`).join(", ");
-        fields.forEach((field, d) => {
-          field.querySelector("title").textContent = `${data.datasets[d]}: rank ${ranks[d][a]}${star(d)}`;
-        });
       });
     }
     function settle() {
