@@ -28,7 +28,6 @@ from mlflow_mleval.analysis.pairs import cliques
 from mlflow_mleval.measures.owa import ALPHAS
 from mlflow_mleval.report.figures import TOP, WIDTH, Scale, Svg
 from mlflow_mleval.report.figures.comparisons import (
-    MOST_BARS,
     bump,
     correlation_graph,
     critical_difference,
@@ -140,9 +139,7 @@ def test_bars_join_exactly_the_pairs_that_are_not_separated(m, share, seed):
         assert b == a + 1, "a solid stretch joins neighbours"
         assert not apart.iloc[a, b]
         joined.add((a, b))
-    if len(shown) <= MOST_BARS:
-        neighbours = {(i, i + 1) for i in range(m - 1) if not apart.iloc[i, i + 1]}
-        assert joined == neighbours
+    assert joined == {(i, i + 1) for i in range(m - 1) if not apart.iloc[i, i + 1]}
     for group in shown:
         assert not apart.iloc[group, group].to_numpy().any()
 
@@ -286,7 +283,6 @@ def test_gaia_places_every_label_of_a_crowd():
     drawn = gaia(methods, measures, (1.0, 0.0), 0.7)
     labels_stay_inside_and_apart(drawn)
     root = parse(drawn)
-    assert len(texts(root)) == 31, "each method, each measure, the decision axis"
     assert float(root.get("viewBox").split()[2]) == WIDTH
 
 
@@ -297,7 +293,7 @@ def test_gaia_says_which_labels_have_no_room():
     )
     root = parse(gaia(crowd, measures, (1.0, 0.0), 0.7))
     shown = [content(t) for t in texts(root)]
-    missing = 61 - len(shown) + any("no room" in t for t in shown)
+    missing = 60 - len(shown) + any("no room" in t for t in shown)
     assert (f"no room for {missing} names: see the table" in shown) == (missing > 0)
 
 

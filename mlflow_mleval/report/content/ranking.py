@@ -534,8 +534,8 @@ def measures_section(c: Comparison) -> doc.Section:
                 " Less than 60%: do not read distances from it." if found.explained < 0.6 else ""
             )
             caption = (
-                "Methods (dots) do well by the measures (arrows) in their direction; the decision "
-                f"axis points to the better. The plane shows {found.explained:.0%} of the "
+                "Methods (dots) do well by the measures (arrows) in their direction; the heavy line, "
+                f"the decision axis, points to the better. The plane shows {found.explained:.0%} of the "
                 f"differences in mean net flow.{doubt}{only_best(len(order))}"
             )
             axis = (float(found.axis["x"]), float(found.axis["y"]))

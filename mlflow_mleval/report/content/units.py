@@ -27,12 +27,10 @@ from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, PAGE, PAPER, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content.ranking import only_best, rows_of_best
 from mlflow_mleval.report.document import Brief, Document
-from mlflow_mleval.report.figures import TOP, Tikz
+from mlflow_mleval.report.figures import Tikz
 from mlflow_mleval.report.figures.comparisons import (
-    MOST_BARS,
     critical_difference,
     pairwise_matrix,
-    shown_cliques,
 )
 from mlflow_mleval.report.text import ARROWS, confidence, level, number, percent, pvalue
 from mlflow_mleval.sentences import all_of, count, grouped, span
@@ -475,8 +473,6 @@ def _diagram(c: Comparison) -> doc.Figure:
         f"Mean ranks over {count(len(c.ranks), 'dataset')}, 1 is best. {says}; dotted, it passes "
         f"over others.{only_best(len(c.order))}"
     )
-    if (more := len(shown_cliques(bars, c.order[:TOP])) - MOST_BARS) > 0:
-        caption += f" The {MOST_BARS} longest bars are drawn, {more} more are not."
     drawn = (c.ranks.mean()[c.order], bars, present(c.deciding).critical_difference)
     svg, tikz = critical_difference(*drawn), str(critical_difference(*drawn, Tikz))
     return doc.Figure(svg, caption, title=svg.title, tikz=tikz)

@@ -292,7 +292,6 @@ def gaia(
         end = cx + 0.7 * unit * decision[0] / size, cy - 0.7 * unit * decision[1] / size
         svg.line(cx, cy, *end, "leader decision-axis")
         svg.dot(*end, 3.5, "faccent decision-axis")
-        point_label(svg, "decision axis", end, taken, "strong small decision-axis")
     shown = []
     for i, (method, place) in enumerate(places.items()):
         svg.dot(*place, 4.5, "fgrey" if i else "faccent", tip=method)
@@ -352,8 +351,6 @@ def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
 
 
 LEVEL = 9
-#: More bars than this would hide what they say; the letters of the ranking table hold them all.
-MOST_BARS = 24
 
 
 def critical_difference(
@@ -446,7 +443,7 @@ def _levels(groups: list[list[int]], places: list[float]) -> list[tuple[int, lis
     """Stack the bars so that none touches another: (level, members)."""
     ends: list[float] = []
     placed = []
-    for group in sorted(sorted(groups, key=lambda g: -len(g))[:MOST_BARS]):
+    for group in groups:
         level = next((k for k, end in enumerate(ends) if end + 10 < places[group[0]]), len(ends))
         ends[level : level + 1] = [places[group[-1]]]
         placed.append((level, group))

@@ -152,12 +152,10 @@
     }
     // The decision axis points where the weights lie in the plane; the plane itself does not depend on them.
     function turn() {
-      const [line, end, label] = all(document, "figure .decision-axis").filter(mine);
+      const [line, end] = all(document, "figure .decision-axis").filter(mine);
       if (!line || !data.axis) return;
-      line.was ??= [...[line, end, label].filter(Boolean)].map(part => [part, [...part.attributes].map(a => [a.name, a.value])]);
+      line.was ??= [line, end].map(part => [part, [...part.attributes].map(a => [a.name, a.value])]);
       for (const [part, attributes] of line.was) for (const [key, value] of attributes) part.setAttribute(key, value);
-      const leader = label?.previousElementSibling;
-      if (leader?.tagName === "line") leader.classList.toggle("away", changed());
       const [x, y] = [0, 1].map(k => data.axis.reduce((sum, point, j) => sum + average[j] * point[k], 0)), size = Math.hypot(x, y);
       if (!changed() || !size) return;
       const value = key => line[key].baseVal.value, {width, height} = line.ownerSVGElement.viewBox.baseVal;
@@ -166,24 +164,7 @@
       const long = Math.min(far, reach(cx, x / size, width), reach(cy, -y / size, height));
       const [ex, ey] = [cx + long * x / size, cy - long * y / size];
       line.setAttribute("x2", ex), line.setAttribute("y2", ey), end.setAttribute("cx", ex), end.setAttribute("cy", ey);
-      if (label) put(label, ex, ey, width, height);
     }
-    // Beside the point where no other label is, if there is such a place; widths are estimated, for closed sections have none.
-    function put(label, x, y, width, height) {
-      const box = (left, base, text) => [left, base - 11, left + 7.3 * text.length, base + 3];
-      const taken = all(label.ownerSVGElement, "text").filter(other => other !== label)
-        .map(other => box(+other.getAttribute("x"), +other.getAttribute("y"), other.firstChild.data));
-      const long = box(0, 0, label.firstChild.data)[2], left = x - 9 - long;
-      const around = [[x + 9, y + 4], [left, y + 4], ...[10, 20, 34].flatMap(far => [-far, far + 9].flatMap(
-        up => [[x + 6, y + up], [x - long / 2, y + up], [left + 3, y + up]]))];
-      const free = around.find(([left, base]) => {
-        const [a, b, c, d] = box(left, base, label.firstChild.data);
-        return a > 2 && b > 2 && c < width - 2 && d < height - 2 && taken.every(o => a > o[2] || c < o[0] || b > o[3] || d < o[1]);
-      });
-      const [at, base] = free ?? around[x < width / 2 ? 0 : 1];
-      label.setAttribute("x", at), label.setAttribute("y", base);
-    }
-
     // What does not follow the sliders is dimmed while it says something else than they do.
     const follows = ":has([data-key=ranking], [data-key=ranks], .decision-axis)";
     function dim() {
