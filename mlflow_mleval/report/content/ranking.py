@@ -534,9 +534,10 @@ def measures_section(c: Comparison) -> doc.Section:
                 " Less than 60%: do not read distances from it." if found.explained < 0.6 else ""
             )
             caption = (
-                "Methods (dots) do well by the measures (arrows) in their direction; the heavy line, "
-                f"the decision axis, points to the better. The plane shows {found.explained:.0%} of the "
-                f"differences in mean net flow.{doubt}{only_best(len(order))}"
+                "Methods (dots) do well by the measures (arrows) in their direction; the heavy "
+                "line, the decision axis, points to the better. The plane shows "
+                f"{found.explained:.0%} of the differences in mean net flow.{doubt}"
+                f"{only_best(len(order))}"
             )
             axis = (float(found.axis["x"]), float(found.axis["y"]))
             drawn = gaia(found.methods.loc[order], found.measures, axis, found.explained)
