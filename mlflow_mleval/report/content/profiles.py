@@ -268,12 +268,10 @@ def pairs_table(comparison: ProfileComparison) -> doc.Table:
             Column("certainly better", better, "<", keep=2),
             Column("certainly worse", worse, "<", keep=2, note=note),
         ]
-    caption = "Who is ahead where along the loss profiles"
     return doc.Table(
         columns,
         len(table),
         "Every pair",
-        caption,
         key="profiles",
         things="pairs",
         most=AT_ONCE,

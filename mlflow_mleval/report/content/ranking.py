@@ -20,7 +20,7 @@ from mlflow_mleval.analysis.fusion import by_chance
 from mlflow_mleval.analysis.promethee import left_open
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Data, Frames, listed, name
-from mlflow_mleval.report.content.decision import PREFERENCES, choices, counts_wins
+from mlflow_mleval.report.content.decision import PREFERENCES, counts_wins
 from mlflow_mleval.report.figures import TOP
 from mlflow_mleval.report.figures.comparisons import (
     CELLS,
@@ -169,14 +169,9 @@ def _ranking(c: Comparison) -> doc.Table:
     if c.study.repeats is not None:
         columns.append(_runs(c, methods))
     best = c.best_set if c.letters_apply or c.told_apart else []
-    by = name(c.on)
-    if c.on == FUSED:
-        by = f"all measures fused ({choices(c.options, len(c.study.measures))})"
-    where = f"over {count(len(c.ranks), 'dataset')}" if several else f"on {listed(c.ranks.index)}"
     return doc.Table(
         columns,
         len(c.ranking),
-        caption=f"Ranking of {count(len(c.study.methods), 'method')} {where} by {by}",
         key="ranking",
         things="methods",
         first=True,

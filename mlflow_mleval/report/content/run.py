@@ -475,7 +475,7 @@ def _curves(report: RunReport) -> doc.Section | None:
         columns += [doc.decimals(head, shown[c], 3) for c, head in known.items() if c in shown]
         title, things = "Areas in numbers, the lowest first", plural(noun)
         table = doc.Table(columns, len(areas), title, things=things, folded=True, depth=PAGE)
-        blocks.append(doc.Figure(svg, caption, table if curves.several else None))
+        blocks += [doc.Figure(svg, caption), *([table] if curves.several else [])]
     if not np.isnan(curves.whole["auroc"]):
         lines = curves.lines("auroc", ["fpr", "recall"], (0.0, 0.0))
         heads = "False positive rate", "Recall (true positive rate)", "AUROC"

@@ -340,7 +340,6 @@ def pairs_table(tests: Tests) -> doc.Table:
     return doc.Table(
         [*columns, *others],
         total,
-        caption=f"Pairs of methods over {first.unit}",
         key=kind.pairs_file.replace("_", "-"),
         things="pairs",
         depth=ALWAYS,
@@ -389,11 +388,15 @@ def over_datasets(c: Comparison) -> doc.Section:
             columns.append(Column("datasets", [*map(str, shown["n"])], keep=3, note=note))
         columns += [doc.won_tied_lost(shown, keep=3), *others]
         at_once = max(len(c.separated), FEW)
-        caption = "Pairs of methods"
-        pairs = doc.Table(columns, c.n_pairs, "", caption, "pairs", things="pairs", shown=at_once)
+        title = (
+            "Pairs of methods"
+            if c.options["control"] is None
+            else "Every method against the control"
+        )
+        pairs = doc.Table(columns, c.n_pairs, title, "pairs", things="pairs", shown=at_once)
         tests = [doc.Text([*omnibus(c), f"For pairs: {c.decision}"]), _diagram(c)]
         if c.options["control"] is not None:
-            return [*tests, replace(pairs, title="Every method against the control")]
+            return [*tests, pairs]
         return [doc.Beside(tests, [_matrix(c)]), pairs]
 
     return doc.Section("differences", "Differences", doc.Late(blocks))
@@ -575,7 +578,7 @@ def means_table(folds: Mapping[str, FoldComparison]) -> doc.Table:
     return doc.Table(
         columns,
         len(rows),
-        caption="Means over folds",
+        title="Means over folds",
         things="methods",
         depth=ALWAYS,
         key="fold-means",
@@ -736,8 +739,7 @@ class Answers(Kind):
             doc.decimals("φ", table["phi"], 3, note=flow),
             Column("ranks", ranks, note="Ranks: those that the separated pairs leave."),
         ]
-        caption = f"Fused ranking over {len(c.measures)} measures"
-        return doc.Table(columns, caption=caption, key="answer-ranking", first=True, depth=ALWAYS)
+        return doc.Table(columns, key="answer-ranking", first=True, depth=ALWAYS)
 
     def differing(self, c: AnswerComparison, rows: pd.DataFrame) -> doc.Table:
         a, b = map(name, c.compared)
@@ -751,9 +753,8 @@ class Answers(Kind):
         for head, side in (("trace", "a"), ("trace of the other", "b")):
             links = map(doc.Link.to, rows[f"link_{side}"], rows[f"address_{side}"])
             columns.append(Column(head, [*links], "<", keep=1))
-        caption = f"The answers on which {a} and {b} differ most"
         note = f"Scores: {a} | {b}."
-        return doc.Table(columns, caption=caption, key="differing", note=note, most=10)
+        return doc.Table(columns, key="differing", note=note, most=10)
 
     def agreement(self, c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
         rows = found.sort_values("correlation", key=abs, ascending=False).head(ANSWERS_ROWS)
@@ -766,8 +767,7 @@ class Answers(Kind):
             doc.percents("equal", rows["equal_share"], note=equal),
             doc.counts("answers", rows["n"], keep=1),
         ]
-        caption = "Agreement of the scorers"
-        return doc.Table(columns, len(found), caption=caption, key="agreement", most=8)
+        return doc.Table(columns, len(found), key="agreement", most=8)
 
     def sampling(self, c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
         rows = found.head(ANSWERS_ROWS)
@@ -783,8 +783,7 @@ class Answers(Kind):
             doc.alike("twice the questions", rows["with_questions"], 2),
             doc.alike("twice the samples", rows["with_samples"], 2),
         ]
-        caption = "Questions and samples as sources of variance"
-        return doc.Table(columns, len(found), caption=caption, key="sampling", most=8)
+        return doc.Table(columns, len(found), key="sampling", most=8)
 
     def needed(self, c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
         from mlflow_mleval.analysis.answer_comparison import POWER
@@ -804,8 +803,7 @@ class Answers(Kind):
             doc.counts("now", rows["n"], keep=1),
             Column("needed", needed, note=note),
         ]
-        caption = "Size of an evaluation that would find the difference"
-        return doc.Table(columns, len(found), caption=caption, key="needed", most=8)
+        return doc.Table(columns, len(found), key="needed", most=8)
 
 
 _KINDS = {
