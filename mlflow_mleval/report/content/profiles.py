@@ -134,9 +134,7 @@ def curves_figure(comparison: ProfileComparison, dataset: str) -> doc.Figure:
         caption += f" Bands: {level_of_bands} intervals of the mean over folds, each point alone."
     if len(methods) > TOP:
         caption += f" The {TOP} of {len(methods):,} methods with the least mean loss are drawn."
-    everyone = comparison.awareness["area"].groupby(level="method").mean().sort_values().index
-    kinds = {m: i for i, m in enumerate(everyone)} if len(everyone) <= TOP else None
-    svg = profile_lines(curves, comparison.options["family"], f"Loss profiles on {dataset}", kinds)
+    svg = profile_lines(curves, comparison.options["family"], f"Loss profiles on {dataset}")
     return doc.Figure(svg, caption, title=f"On {name(dataset)}")
 
 

@@ -370,9 +370,8 @@ def critical_difference(
     low = max(1, math.floor(ranks.iloc[0]))
     high = max(min(len(mean_ranks), math.ceil(ranks.iloc[-1])), low + 1)
     end = low + (cd or 0)
-    has_room = end - high <= (high - low) / 2
     room = room_for(methods, 124) + 48
-    x = Scale(low, max(high, end) if has_room else high, room + 14, WIDTH - room - 14)
+    x = Scale(low, max(high, end), room + 14, WIDTH - room - 14)
     places, short = [*map(x, ranks)], shortened(map(terminal, methods), 14)
     bars = _levels(shown_cliques(cliques, methods), places)
     top = 64 if cd is not None else 30
@@ -385,13 +384,9 @@ def critical_difference(
     )
     svg.axis_above(x, top, [t for t in x.ticks(12) if t == int(t)])
     if cd is not None:
-        about = f"critical difference {fixed(cd, 2)}"
-        if has_room:
-            a, b = x(low), x(end)
-            svg.path([(a, 20), (a, 28), (a, 24), (b, 24), (b, 20), (b, 28)], "ruler")
-        else:
-            about += ", more than this axis"
-        svg.text(x.start, 13, about, "muted")
+        a, b = x(low), x(end)
+        svg.path([(a, 20), (a, 28), (a, 24), (b, 24), (b, 20), (b, 28)], "ruler")
+        svg.text(x.start, 13, f"critical difference {fixed(cd, 2)}", "muted")
     for i, (method, place) in enumerate(zip(methods, places, strict=True)):
         left = i < half
         y = first + (i if left else len(methods) - 1 - i) * ROW

@@ -104,19 +104,15 @@ _BETTER = BOLD * text_width("↑  better")
 LARGEST_RATIO = 100.0
 
 
-def profile_lines(
-    curves: pd.DataFrame, family: str, title: str, kinds: Mapping[str, int] | None = None
-) -> Svg:
+def profile_lines(curves: pd.DataFrame, family: str, title: str) -> Svg:
     """Loss against the parameter of the family (k linear, α logarithmic), a line a method, named at
     its end.
 
     `curves` has the index (method, parameter), best method first, and loss, low and high (NaN: no
-    band). The first thirty methods are drawn, with bands if they are eight or fewer. `kinds` keeps
-    the colour of each from figure to figure.
+    band). The first thirty methods are drawn, with bands if they are eight or fewer.
     """
     parts = list(curves.groupby(level=0, sort=False))[:svg_TOP]
     lines = {m: part.droplevel(0) for m, part in parts}
-    kinds = kinds or dict(zip(lines, range(len(lines)), strict=True))
     bands = len(lines) <= DETAILED
     drawn = curves.loc[[*lines], ["loss", "low", "high"] if bands else ["loss"]]
     low, high = np.nanmin(drawn.to_numpy(float)), np.nanmax(drawn.to_numpy(float))
@@ -137,8 +133,8 @@ def profile_lines(
     svg.axis(at, bottom, ticks=_ticks(at, family))
     svg.text(WIDTH / 2, bottom + 36, AXES[family], "muted", "middle")
     places = spread([y(loss[-1]) for loss in losses.values()], LINE, 10, bottom)
-    for (m, part), place in zip(lines.items(), places, strict=True):
-        kind, across = kinds[m], [*map(at, along(part.index.to_numpy(float)))]
+    for kind, ((m, part), place) in enumerate(zip(lines.items(), places, strict=True)):
+        across = [*map(at, along(part.index.to_numpy(float)))]
         if bands and part["low"].notna().all():
             edge = zip(across, map(y, part["high"]), strict=True)
             back = zip(across[::-1], map(y, part["low"][::-1]), strict=True)
