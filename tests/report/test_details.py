@@ -73,7 +73,7 @@ def test_a_cell_has_its_runs_with_their_values_and_where_they_lie():
     assert "means over 2 runs" in html and "dnf" in html
     plain = c.detail(method="b", dataset="e")
     assert "<a " not in plain.to_html() and runs["run_id"][0] in plain.to_text()
-    policy = "did not finish: what is missing counts as the worst of the dataset (policy worst)"
+    policy = "has no result: what is missing counts as the worst of the dataset (policy worst)"
     assert policy in told(c, method="c", dataset="e")
 
 

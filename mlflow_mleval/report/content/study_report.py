@@ -449,7 +449,6 @@ KINDS = ("method", "dataset", "cell", "pair")
 _SCATTER = {
     "sd": ("± sd", "± sd: over repeats; SE: standard error of their mean."),
     "standard_error": ("SE", ""),
-    "fold_sd": ("sd over folds", ""),
 }
 _FACTS = {
     "dataset": "dataset",
@@ -543,15 +542,12 @@ def _cell(c: Comparison, method: str, dataset: str, base: str) -> list[Any]:
     ]
     study, who = c.study, f"{name(method)} on {name(dataset)}"
     repeats = 0 if study.repeats is None else int(study.n_repeats.get((dataset, method), 0))
-    made_of = "those of one run" if len(runs) else "as given"
-    made_of = f"means over {repeats} runs" if repeats > 1 else made_of
+    made_of = f"means over {repeats} runs" if repeats > 1 else "those of one result"
     over = f", over {count(len(folds), 'fold')}" if len(folds) else ""
     about = f"The values of {who} are {made_of}{over}."
     if (dataset, method) in study.filled:
-        reasons = {"dnf": "did not finish", "complete": "lacks a value of some measure"}
-        why = reasons.get(study.statuses().get((dataset, method), ""), "has no result")
         about = (
-            f"{who} {why}: what is missing counts as the worst of the dataset (policy "
+            f"{who} has no result: what is missing counts as the worst of the dataset (policy "
             f"{study.missing})."
         )
     blocks: list[Any] = [
