@@ -859,13 +859,9 @@ def over_time_blocks(c: Comparison, each: int = 0) -> list[Any]:
     led = f"{name(first['leader'])} has led since {first['moment']}."
     if changes:
         led = f"{name(first['leader'])} led at {first['moment']}, {doc.joined(changes)}."
-    by, column = "on that day", "day"
-    if each:
-        by, column = f"when that run began, {count(each, 'run')} apart", "column"
     caption = (
         "Large dot: leads. Ring: may be as good. Small dot: clearly worse. By the results that "
-        f"were complete {by}, on the datasets that all of these methods had finished. Each "
-        f"{column} is tested by itself: a method that passes in and out of the best set may do so "
-        "by chance."
+        "were complete then, on the datasets that all of these methods had finished. Each column "
+        "is tested by itself: a method that passes in and out of the best set may do so by chance."
     )
     return [doc.Text([led]), doc.Figure(leaders_over_time(then, c.order), caption)]

@@ -425,9 +425,7 @@ def weights_section(c: Comparison) -> doc.Section | None:
         most = (SLIDERS_METHODS, SLIDERS_MEASURES, SLIDERS_FLOWS)
         if any(n > limit for n, limit in zip(here, most, strict=True)):
             takes = "at most {:,} methods, {:,} measures and {:,} net flows".format(*most)
-            has = "{:,}, {:,} and {:,}".format(*here)
-            why = f"that takes {takes}, and here are {has}."
-            return [doc.note(f"The weights cannot be moved on this page: {why}")]
+            return [doc.note(f"The weights cannot be moved on this page: that takes {takes}.")]
         given = c.fusion.options["weights"]  # else the means over datasets, of so many digits
         if isinstance(given, Mapping):
             starts = [float(given[m]) for m in measures]
