@@ -41,14 +41,9 @@ _FOLDS = 30
 _ERRORS = 20
 #: What the lines of a profile are called.
 KINDS = {"soft": "scores", "hard": "label sets"}
-#: The measures that lead, in the order of preference, and how a sentence begins that gives them.
-_LEADS = {
-    "top1_accuracy": "The share of instances whose class is predicted is {}",
-    "f1": "The mean F1 of an instance is {}",
-    "h_f1": "The mean hierarchical F1 of an instance is {}",
-    "lca_f1": "The mean LCA-based F1 of an instance is {}",
-    "hamming_loss": "The share of wrong label cells is {}",
-}
+#: The measures that lead, in the order of preference, and those that a sentence names beside.
+_LEADS = ("top1_accuracy", "f1", "h_f1", "lca_f1", "hamming_loss")
+_BESIDE = ("balanced_accuracy", "macro_f1", "subset_accuracy", "exact_match", "hamming_loss")
 
 
 @dataclass(frozen=True)
@@ -355,7 +350,7 @@ def beginning(report: RunReport) -> list[doc.Section]:
 
 
 def _lead(report: RunReport) -> str:
-    """The measure that leads, with its interval, and others that need no words."""
+    """The measure that leads, with its interval, and others."""
     means, lead = report.means, report.lead
     parts = []
     if lead:
@@ -364,29 +359,9 @@ def _lead(report: RunReport) -> str:
         if report.statistics is None and low >= 0:
             ends = [low, high]
         interval = " (95% interval {} to {})".format(*aligned(ends)) if len(ends) else ""
-        parts.append(_LEADS[lead].format(number(means[lead]) + interval))
-    if report.one_label:
-        names = {
-            "balanced_accuracy": "balanced accuracy",
-            "macro_f1": "macro F1",
-            "macro_auroc": "macro AUROC",
-        }
-        more = [f"{what} {number(means[m])}" for m, what in names.items() if m in means]
-    else:
-        exact = "subset_accuracy" if "subset_accuracy" in means else "exact_match"
-        told = {exact: "label sets are exactly right", "hamming_loss": "single labels are wrong"}
-        shown = {m: what for m, what in told.items() if m in means and m != lead}
-        more = [f"{_percent(means[m])} of the {what}" for m, what in shown.items()]
-    return "; ".join([*parts, *more])
-
-
-def _percent(share: float) -> str:
-    """A share to read.
-
-    >>> _percent(0.1234), _percent(0.00012), _percent(1.0)
-    ('12.3%', '0.012%', '100%')
-    """
-    return f"{number(100 * share, 3 if share >= 0.001 else 2)}%"
+        parts.append(f"{lead} is {number(means[lead])}{interval}")
+    beside = [m for m in _BESIDE if m in means and m != lead]
+    return ", ".join([*parts, *(f"{m} {number(means[m])}" for m in beside)])
 
 
 def measures(report: RunReport) -> doc.Section:
