@@ -168,17 +168,14 @@ def bump(ranks: pd.DataFrame) -> Svg:
         svg.upright(x(i), top - 8, bottom - 8)
     leaders = list(order.index[(drawn == 1).any(axis=1)])[:COLOURS]
     for method, places in drawn.iloc[::-1].iterrows():
-        style, line, fill, r = None, "plain thin", "fgrey", 2.2
+        style, line = None, "plain thin"
         if method in leaders:
-            kind = leaders.index(method)
-            style, line, fill, r = "strong", f"c{kind} thick", f"f{kind}", 4
+            style, line = "strong", f"c{leaders.index(method)} thick"
         heights = [top + (rank - 1) * BUMP_ROW for rank in places]
         points = [(x(i), y) if y == y else None for i, y in enumerate(heights)]
         for a, b in pairwise(points):
             if a and b:
                 svg.line(*a, *b, line)
-        for at in filter(None, points):
-            svg.dot(*at, r, fill)
         svg.name(room, heights[0] + SIZE / 3, method, room - 4, style, "end")
         if points[-1]:
             svg.name(WIDTH - room, heights[-1] + SIZE / 3, method, room - 4, style)
