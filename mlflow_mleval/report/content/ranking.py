@@ -282,8 +282,7 @@ def _picture(
 # --------------------------------------------------------------------------------------------------
 # Repeats: how many runs each value is the mean of, and how they scatter.
 
-#: Measures that are shown, those of most weight; rows of a table.
-MEASURES = 3
+#: Rows of a table.
 SPREAD_METHODS = 100
 _SPLITS = {
     True: (
@@ -308,15 +307,11 @@ def spread_section(c: Comparison) -> doc.Section | None:
     study, methods = c.study, c.order[:SPREAD_METHODS]
     if study.repeats is None or study.n_repeats.max() < 2:
         return None
-    several = len(study.datasets) > 1
 
     def blocks() -> list[Any]:
-        measures = [c.on] if c.on != FUSED else c.fusion.by_weight[:MEASURES]
-        if several:  # a table a dataset would say little more than the first measure
-            measures = measures[:1]
+        measure = c.on if c.on != FUSED else c.fusion.by_weight[0]
         columns = [doc.names("method", methods)]
-        cells = [(dataset, measure) for measure in measures for dataset in study.datasets]
-        for keep, (dataset, measure) in zip(range(len(cells), 0, -1), cells, strict=True):
+        for keep, dataset in zip(range(len(study.datasets), 0, -1), study.datasets, strict=True):
             at = [(dataset, m) for m in methods]
             means, spread = (t[measure].reindex(at) for t in (study.values, study.spread))
             texts = aligned([*means, *spread])
@@ -325,9 +320,8 @@ def spread_section(c: Comparison) -> doc.Section | None:
                 mean if sd == NONE else f"{mean} ± {sd} ({n:.0f})"
                 for mean, sd, n in zip(texts[: len(at)], texts[len(at) :], runs, strict=True)
             ]
-            head = name(dataset, 18) if several else doc.heading(study.directions, measure, 18)
-            columns.append(Column(head, shown, keep=keep, marks={"dataset": dataset}))
-        title = f"{listed(measures)} over repeats"
+            columns.append(Column(name(dataset, 18), shown, keep=keep, marks={"dataset": dataset}))
+        title = f"{name(measure)} over repeats"
         note = "Mean ± standard deviation (number of runs)."
         table = doc.Table(columns, len(c.order), title, key="repeats", things="methods", note=note)
         return [doc.Text(spread_sentences(study)), table]
