@@ -642,8 +642,6 @@ class Folds(Kind):
             columns.append(Column("carried by", rows["carried"].tolist(), "<", keep=2, note=note))
         note = "Direction: of the means; the test itself has none."
         columns.append(Column("direction", rows["direction"].tolist(), "<", keep=3, note=note))
-        head = "Λ" if tests.is_five_by_two else "T²"
-        columns.append(doc.alike(head, rows["statistic"], keep=1))
         if rows["n"].nunique() > 1:
             note = "Folds: how many both methods have."
             columns.append(Column("folds", rows["n"].map(str).tolist(), keep=3, note=note))
