@@ -446,17 +446,13 @@ def cost_data(c: Comparison) -> Data:
 def cost_sentence(found: Frontier) -> str:
     """Who is on the frontier for sure, and who may be."""
     where = {place: listed(part.index, 3) for place, part in found.table.groupby("place")}
-    by = f"By {name(found.cost)}"
-    if {*where} == {"open"}:
-        return f"{by}, tests cannot say of any method whether another is both better and cheaper."
-    both = "both" if "on" in where else "both better and cheaper"
     says = {
         "on": "nobody is both better and cheaper than {}",
-        "off": f"some other method is {both}, for {{}}",
-        "open": "for {} tests cannot say",
+        "off": "some other method is both better and cheaper than {}",
+        "open": "of {} tests cannot say whether another is both better and cheaper",
     }
     said = [text.format(where[place]) for place, text in says.items() if place in where]
-    return f"{by}: {'; '.join(said)}."
+    return f"By {name(found.cost)}: {'; '.join(said)}."
 
 
 # --------------------------------------------------------------------------------------------------
