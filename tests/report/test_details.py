@@ -191,14 +191,14 @@ def test_over_time_tells_who_led_by_what_was_there_by_days_and_by_runs():
     assert days["best_set"].iloc[0] == ["good", "bad"]  # one dataset tells nobody apart
     assert days["best_set"].iloc[-1] == c.best_set == ["good"]
     page = fragment(over_time_heading(c, over_time_blocks(c)))
-    assert "has led since 01 Jan" in page and "Who led over time" in page
+    assert "Who led over time" in page
     then = over_time(c, 4)  # a dataset has two runs
     assert [*then["moment"]] == ["run 4", "run 8", "run 12", "run 16"]
     assert [*then["n_datasets"]] == [2, 4, 6, 8] and {*then["leader"]} == {"good"}
     assert then["best_set"].iloc[-1] == c.best_set
     assert len(over_time(c, 1)) == 8 == over_time(c, 1)["n_datasets"].iloc[-1]  # the last of 16
     page = fragment(over_time_heading(c, over_time_blocks(c, 4)))
-    assert "has led since run 4" in page and "run 16: good" in page
+    assert "run 16: good" in page
     page = fragment(section(c, "method", method="good", base="../"))
     assert page.count("run1") >= 1 and ">Runs<" in page and "run0<" not in page
     assert ">Runs<" not in fragment(section(c, "method", method="good"))

@@ -6,7 +6,7 @@ request how probable a difference that matters is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -846,18 +846,9 @@ def over_time_blocks(c: Comparison, each: int = 0) -> list[Any]:
     then = over_time(c, each)
     if len(then) < 2:
         return [doc.Text(["Earlier too little was there to compare."])]
-    changes = [
-        f"{name(now.leader)} from {now.moment} on"
-        for before, now in pairwise(then.itertuples())
-        if before.leader != now.leader
-    ]
-    first = then.iloc[0]
-    led = f"{name(first['leader'])} has led since {first['moment']}."
-    if changes:
-        led = f"{name(first['leader'])} led at {first['moment']}, {doc.joined(changes)}."
     caption = (
         "Large dot: leads. Ring: may be as good. Small dot: clearly worse. By the results that "
         "were complete then, on the datasets that all of these methods had finished. Each column "
         "is tested by itself: a method that passes in and out of the best set may do so by chance."
     )
-    return [doc.Text([led]), doc.Figure(leaders_over_time(then, c.order), caption)]
+    return [doc.Figure(leaders_over_time(then, c.order), caption)]
