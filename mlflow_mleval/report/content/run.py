@@ -277,8 +277,7 @@ def document(report: RunReport | Evaluation, provenance: doc.Provenance | None =
     rows = [(what, name(text, 80)) for what, text in given.items() if text]
     rows.append(("predicted", run.decision))
     rows += [(key, name(value, 120)) for key, value in run.provenance.items()]
-    known = doc.definitions({m: MEASURES[m].direction for m in run.ev.measures})
-    last = doc.Section("provenance", "Provenance", [doc.Terms(rows), known])
+    last = doc.Section("provenance", "Provenance", [doc.Terms(rows)])
     return Document(
         run.title,
         [*beginning(run), *found, last],
