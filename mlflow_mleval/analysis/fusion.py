@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from mlflow_mleval.analysis.pairs import components
 from mlflow_mleval.analysis.posthoc.max_t import Made, MaxTResult, Posthoc, Tested, critical, max_t
@@ -311,14 +310,6 @@ def overlap_of(study: Study) -> Correlation:
         pd.DataFrame(mean, measures, measures),
         tuple((study.datasets[i], measures[j]) for i, j in at),
     )
-
-
-def by_chance(max_correlation: float, n_methods: int) -> float:
-    """How likely two independent normal measures exceed the correlation over so many methods."""
-    df = n_methods - 2
-    if df < 1 or max_correlation >= 1:
-        return float(df < 1)
-    return float(2 * special.stdtr(df, -max_correlation * np.sqrt(df / (1 - max_correlation**2))))
 
 
 def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[str], pd.DataFrame]:

@@ -228,7 +228,6 @@ class Column:
     #: room lacks
     name: str = ""
     note: str = ""  #: what the column means; stands below the table as well
-    tip: str = ""  #: the same where only a page says it
     #: what scripts and styles of a page find it by: data-* of its head
     marks: Mapping[str, str] = field(default_factory=dict)
     #: what its names stand beside: data-* of each of them

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.fusion import by_chance
 from mlflow_mleval.analysis.promethee import left_open
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Data, Frames, listed, name
@@ -276,7 +275,7 @@ def _picture(
     cells, axis, scale = rungs(table, title, "φ" in title, dots)
     marks = {"key": "picture", "of": "rank" if "rank" in title else "phi"}
     marks |= {"low": str(scale.low), "high": str(scale.high)}
-    return Column(axis, cells, "<", tip=title, note=" ".join(notes), marks=marks)
+    return Column(axis, cells, "<", note=" ".join(notes), marks=marks)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -494,13 +493,11 @@ def measures_section(c: Comparison) -> doc.Section:
             left.append(doc.note(f"No two measures correlate above {r.max_correlation:g}."))
         else:
             svg = correlation_graph(r.correlation, r.max_correlation, r.groups, r.kept)
-            over, doubt = "methods, averaged over datasets", ""
+            over = "methods, averaged over datasets"
             if len(c.study.datasets) == 1:
                 over = f"{len(c.order)} methods"
-                if (chance := by_chance(r.max_correlation, len(c.order))) >= 0.01:
-                    doubt = f" Of pairs of unrelated measures chance would join {chance:.0%}."
             caption = (
-                f"Joined: measures that correlate above {r.max_correlation:g} over {over}.{doubt} "
+                f"Joined: measures that correlate above {r.max_correlation:g} over {over}. "
                 "Kept: filled dots."
                 f"{only_best(len(r.correlation), 'measures')}"
             )
@@ -551,7 +548,7 @@ def _by_measure(c: Comparison) -> doc.Table:
     columns = [
         doc.names("measure", found.index),
         doc.better(c.study.directions[m] for m in found.index),
-        doc.decimals("weight", c.fusion.weights.mean()[found.index], 3, tip="mean over datasets"),
+        doc.decimals("weight", c.fusion.weights.mean()[found.index], 3),
         doc.names("leader", found["leader"], "method"),
         doc.decimals("τ with fused", c.concordance.loc[FUSED, found.index], 2),
     ]
