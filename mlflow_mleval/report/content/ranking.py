@@ -464,10 +464,6 @@ def _data(c: Comparison) -> Mapping[str, Any]:
         "by_rank": c.options["order"] == "mean-rank",
         "named": isinstance(c.fusion.options["weights"], str),
         "by_dataset": _by_dataset(c),
-        # whether ``--weights NAME=NUMBER,…`` can name each
-        "writable": all(
-            m == terminal(m) == m.strip() and not set(m) & set(",=") for m in study.measures
-        ),
     }
 
 

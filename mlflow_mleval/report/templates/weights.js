@@ -35,9 +35,9 @@
     const n = data.measures.length, m = data.methods.length, D = data.datasets.length;
     const flows = doubles(data.flows), own = doubles(data.weights), alike = own.length === n;
     const sliders = all(block, "input[type=range]"), switches = all(block, "input[type=checkbox]"), shares = all(block, "output");
-    const [about, news, again] = [".moved", ".news", ".again"].map(name => block.querySelector(name));
+    const [about, news] = [".moved", ".news"].map(name => block.querySelector(name));
     const raw = [...data.starts], on = raw.map(() => true);
-    // The square of the way along a slider; three digits, so that the option to copy stays short.
+    // The square of the way along a slider; three digits are enough.
     const weight = (slider, j) => slider.value === slider.defaultValue ? data.starts[j]
       : Number((data.most * (slider.value / slider.max) ** 2).toPrecision(3));
     const ranks = Array.from({length: D}, () => new Float64Array(m)), phis = Array.from({length: D}, () => new Float64Array(m));
@@ -156,13 +156,8 @@
     // ---- what is said
     const chosen = () => given() ? data.measures.map((name, j) => [name, raw[j]]).filter((_, j) => on[j]) : [];
     const excluded = () => data.measures.filter((_, j) => !on[j]);
-    const quoted = text => /^[\w./:=,@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
     function tell() {
       about.hidden = !changed();
-      const options = excluded().map(name => `--exclude measure=${quoted(name)}`);
-      if (given()) options.unshift(`--weights ${quoted(chosen().map(pair => pair.join("=")).join(","))}`);
-      again.nextElementSibling.textContent = options.join(" \\\n");
-      again.hidden = again.nextElementSibling.hidden = !data.writable;
       sliders.forEach((slider, j) => {
         shares[j].textContent = on[j] ? percent(average[j]) : "off";
         slider.setAttribute("aria-valuetext", on[j] ? `${percent(average[j])} of all weight` : "off");
