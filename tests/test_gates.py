@@ -88,7 +88,7 @@ def test_three_candidates_by_the_ids_of_their_runs(logged):
     assert found["worse"].block and found["alike"].more and found["better"].ship
     assert {v.over for v in found.values()} == {"instances"}
     assert found["worse"].text.startswith("BLOCK: recall is worse by .")
-    assert f"than run {champion[:8]}; so is f1." in found["worse"].text
+    assert f"than run {champion[:8]}; and 1 more row of the table." in found["worse"].text
     same = f"run {logged['better'][:8]} is at least as good as run {champion[:8]} on f1 and recall"
     assert found["better"].text == f"SHIP: {same}, within their margins."
     assert "If the two are equally good, about " in found["alike"].text

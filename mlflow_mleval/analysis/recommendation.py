@@ -197,15 +197,14 @@ def folds_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
 
 
 def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
-    """By measure: value; sd and standard_error over n repeats; fold_sd."""
+    """By measure: value; sd and standard_error over n repeats."""
     study = c.study
     cell = (dataset, method)
     table = pd.DataFrame({"value": study.values.loc[cell]})
     for name, values in (("sd", study.spread), ("standard_error", study.standard_errors)):
         table[name] = values.loc[cell] if cell in values.index else float("nan")
     table["n"] = len(_rows_of_cell(study.repeats, *cell))
-    folds = folds_of_cell(c, dataset, method)
-    return table.assign(fold_sd=folds.std().reindex(table.index))
+    return table
 
 
 def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:

@@ -121,15 +121,9 @@ CLAIMS = {
         Claim("separated", DECIDES, ("separated", "decides"), differ=True),
         Claim("none separated", DECIDES, ("separated", "decides")),
         Claim("equivalent", ON_REQUEST, ("answer", "beyond")),
-        Claim("probable", ON_REQUEST, ("beyond",), differ=True),
         Claim("next dataset", ON_REQUEST, ("next_dataset",)),
-        Claim("folds separate", DECIDES, ("folds",), differ=True),
-        Claim("folds do not separate", DECIDES, ("folds",)),
         Claim("ahead", DESCRIPTION, ("ranking", "study")),
-        Claim("by how much", DESCRIPTION, ("answer",)),
-        Claim("untested", DESCRIPTION, ("absent",)),
         Claim("feasible", DESCRIPTION),
-        Claim("all methods", DESCRIPTION, ("friedman",)),
         Claim("survives", DESCRIPTION),
     )
 }
@@ -234,7 +228,6 @@ class Column:
     #: room lacks
     name: str = ""
     note: str = ""  #: what the column means; stands below the table as well
-    tip: str = ""  #: the same where only a page says it
     #: what scripts and styles of a page find it by: data-* of its head
     marks: Mapping[str, str] = field(default_factory=dict)
     #: what its names stand beside: data-* of each of them
@@ -322,7 +315,6 @@ class Table:
     columns: Sequence[Column]
     total: int | None = None  #: how many rows there are; the table holds the first of them
     title: str = ""
-    caption: str = ""  #: what a paper says under it where that is more than the title
     key: str = ""  #: what LaTeX calls it: ``tab:mleval-KEY``
     things: str = "rows"  #: what a row is
     note: str = ""  #: beside what the columns say
@@ -362,13 +354,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing, the sentences under it, and the same as a table, which stands for it where nothing
-    can be drawn.
-    """
+    """A drawing, and the sentences under it."""
 
     svg: Svg
     caption: str = ""
-    table: Table | None = None
     title: str = ""
     depth: int = PAGE
     tikz: str = ""  #: the same for a paper: a picture in TikZ
@@ -442,7 +431,7 @@ class Section:
     """A part of a document that folds on a page; unless `open` says whether it shows what it holds,
     the first four do.
 
-    `hint` says in a line what is in it while it is closed.
+    `hint` stands beside the title while it is closed.
     """
 
     key: str
@@ -454,9 +443,7 @@ class Section:
     depth: int = ALWAYS  #: how deep a terminal shows it
 
     def linear(self, depth: int, tikz: bool = False) -> Iterator[Any]:
-        """The blocks down to this depth, one below the other; a figure that lies too deep leaves
-        its table, or stays in TikZ.
-        """
+        """The blocks down to this depth, one below the other; deeper figures stay in TikZ."""
         least = self.blocks.depth if isinstance(self.blocks, Late) else ALWAYS
         pending = list(self.blocks)[::-1] if least <= depth else []
         while pending:
@@ -465,8 +452,6 @@ class Section:
                 pending += [*block.left, *block.right][::-1]
             elif block.depth <= depth or (tikz and getattr(block, "tikz", "")):
                 yield block
-            elif isinstance(block, Figure) and block.table is not None:
-                pending.append(block.table)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def render(document: Document, width: int = 100) -> str:
 
     Lines may be loose: names of measures have no place to break.
     """
-    parts = [HEAD]
+    parts = [HEAD, *([_latex_of(document.about)] if document.about else [])]
     for i, section in enumerate(document.sections):
         found = list(section.linear(PAPER, tikz=True))
         if blocks := [part for block in found for part in _parts(block, section)]:
@@ -96,7 +96,7 @@ def _table(table: Table, title: str) -> str:
         if table.hidden
         else ""
     )
-    first = f"{(table.caption or table.title or title).rstrip('.')}."
+    first = f"{(table.title or title).rstrip('.')}."
     caption = " ".join(filter(None, [first, shown, replace(table, columns=chosen).notes]))
     texts = [[plain(cell) for cell in c.cells] for c in chosen]
     cut = [shortened(cells, NAME) for cells in texts]

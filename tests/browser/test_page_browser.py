@@ -375,7 +375,7 @@ def test_over_time_goes_back_by_days_and_by_runs(reader, site):
     reader.js("void (document.querySelector('#each').value = '5')")
     reader.changed("#each")
     reader.until("document.querySelector('#over_time .body').textContent.includes('run 10')")
-    assert "RF has led since run 5." in reader.text("#over_time .body")
+    assert "Large dot: leads." in reader.text("#over_time .body")
 
 
 def one_dataset(site, name, values):

@@ -1,17 +1,14 @@
 """Weights as sliders in a real browser: the page ranks as `compare` does, and goes back."""
 
-import shlex
 
 import numpy as np
 import pandas as pd
 import pytest
-from report_cases import NASTY, nasty, published, render, study_of
+from report_cases import published, render, study_of
 
 from mlflow_mleval.analysis.comparison import Comparison, compare
 from mlflow_mleval.analysis.fusion import fuse
-from mlflow_mleval.cli import options as opt
-from mlflow_mleval.cli.command import Command
-from mlflow_mleval.report.text import fixed, terminal
+from mlflow_mleval.report.text import fixed
 from mlflow_mleval.study import Study
 
 pytestmark = pytest.mark.browser
@@ -34,12 +31,13 @@ const numbers = [...document.querySelector("table[data-key=ranks]")?.tBodies[0].
 return [...table.tBodies[0].rows].map((row, i) => ({
   method: row.querySelector("[data-method]").dataset.method, first: row.classList.contains("first"),
   ...Object.fromEntries(keys.map((key, i) => [key, row.cells[i].textContent]).filter(([key]) => key)),
-  tones: [...row.querySelectorAll("td:has(svg rect.faccent) rect")].map(r => +r.getAttribute("fill-opacity")),
   ranks: numbers[i] && [numbers[i].cells[0].textContent, ...[...numbers[i].cells].slice(1).map(c => parseFloat(c.textContent))],
 }));"""  # noqa: E501
 SAID = """
 const shown = e => e.checkVisibility() ? e.textContent.trim() : "", at = name => document.querySelector(".weights " + name);
-return {moved: shown(at(".moved")), option: shown(at("pre")), news: at(".news").textContent};"""  # noqa: E501
+return {moved: shown(at(".moved")), news: at(".news").textContent};"""  # noqa: E501
+LISTEN = "addEventListener('mleval:weights', e => (window.told ??= []).push(e.detail))"
+TOLD = "return window.told.at(-1)"
 
 
 def tied(missing: str = "worst") -> Study:
@@ -63,20 +61,8 @@ def agrees(shown: list[dict], c: Comparison, settled: bool = True) -> None:
     assert [row["first"] for row in shown] == [i == 0 for i in range(len(shown))]
     for row in shown:
         ranks = c.ranks[row["method"]].tolist()
-        assert row["tones"] == pytest.approx(
-            [1 - 0.93 * (r - 1) / (len(shown) - 1) for r in ranks], abs=0.006
-        )
         if settled:
             assert row["ranks"] == [row["method"], *ranks]
-
-
-def options_of(said: dict) -> tuple[dict[str, float], list[str]]:
-    """Weights and measures that are left out, as the command line reads what is there to copy."""
-    given = shlex.split(said["option"].replace("\\\n", ""))
-    command = Command("rank", params=[*opt.fusion, *opt.exclude])
-    chosen = command.make_context("rank", given).params
-    weights = {} if chosen["weights"] == "entropy" else chosen["weights"]
-    return weights, [*chosen["exclude_measures"]]
 
 
 @pytest.mark.parametrize(
@@ -95,11 +81,12 @@ def test_the_page_ranks_as_compare_does(show, options):
     chrome = show(render(c, "html"))
     before = chrome.execute_script(READ)
     agrees(before, c)
+    chrome.execute_script(LISTEN)
     drawn = rng.choice(np.array([None, 40, 80, 80, 200], object), (3, 4)).tolist()
     for steps in ([True, None, True, None], [90] * 4, *drawn):
         chrome.execute_script(SET, steps, True)
-        said = chrome.execute_script(SAID)
-        weights, without = options_of(said)
+        said, told = chrome.execute_script(SAID), chrome.execute_script(TOLD)
+        weights, without = told["weights"], told["exclude"]
         assert without == [m for m, step in zip("abcd", steps, strict=True) if step is None]
         expected = steps[0] is True and not isinstance(options.get("weights"), dict)
         assert (weights == {}) == expected
@@ -130,9 +117,10 @@ def page(show):
 def test_the_decision_axis_points_where_the_weights_lie(page):
     plane = compare(tied()).plane
     before = page.execute_script(AXIS)
+    page.execute_script(LISTEN)
     for steps in ([200, 30, 30, 30], [50, 50, 180, None]):
-        page.execute_script(SET, steps, False)
-        weights = pd.Series(options_of(page.execute_script(SAID))[0])
+        page.execute_script(SET, steps, True)
+        weights = pd.Series(page.execute_script(TOLD)["weights"])
         wanted = weights @ plane.measures.loc[weights.index].to_numpy()
         found = np.array(page.execute_script(AXIS))
         assert found / np.hypot(*found) == pytest.approx(wanted / np.hypot(*wanted), abs=0.01)
@@ -140,34 +128,28 @@ def test_the_decision_axis_points_where_the_weights_lie(page):
     assert page.execute_script(AXIS) == before
 
 
-def test_the_page_says_what_belongs_to_which_weights_and_how_to_compute_anew(page):
+def test_the_page_says_what_belongs_to_which_weights(page):
     said = page.execute_script(SAID)
-    assert said == {"moved": "", "option": "", "news": ""}
-    page.execute_script(
-        "addEventListener('mleval:weights', e => (window.told ??= []).push(e.detail))"
-    )
+    assert said == {"moved": "", "news": ""}
+    page.execute_script(LISTEN)
     slider = page.find_element("css selector", ".weights li:nth-child(3) input[type=range]")
     slider.send_keys("\ue014")  # the arrow to the right: the keyboard moves it by a step
     said = page.execute_script(SAID)
     assert "tests and doubts belong to those" in said["moved"]
     assert said["news"].startswith("With these weights")
-    weights = dict(part.split("=") for part in said["option"].removeprefix("--weights ").split(","))
-    told = page.execute_script("return window.told")
-    expected = [{"own": False, "weights": {m: float(w) for m, w in weights.items()}, "exclude": []}]
-    assert told == expected
+    told = page.execute_script(TOLD)
+    assert {*told["weights"]} == {*"abcd"} and not told["own"] and told["exclude"] == []
     for number in range(1, 4):
         box = f".weights li:nth-child({number}) input[type=checkbox]"
         page.find_element("css selector", box).click()
     last = page.find_element("css selector", ".weights li:nth-child(4) input[type=checkbox]")
     assert not last.is_enabled()
     assert page.find_element("css selector", ".weights li:nth-child(4) output").text == "100.0%"
-    assert page.execute_script(SAID)["option"] == " \\\n".join(
-        [f"--weights d={weights['d']}", *(f"--exclude measure={m}" for m in "abc")]
-    )
+    assert page.execute_script(TOLD)["exclude"] == [*"abc"]
     page.find_element("css selector", ".weights .moved button").click()
-    said = {"moved": "", "option": "", "news": "The ranking is that of the report."}
+    said = {"moved": "", "news": "The ranking is that of the report."}
     assert page.execute_script(SAID) == said
-    told = page.execute_script("return window.told.at(-1)")
+    told = page.execute_script(TOLD)
     assert told == {"own": True, "weights": {}, "exclude": []}
     assert page.execute_script("return document.querySelector('table.moved')") is None
 
@@ -207,15 +189,6 @@ def test_what_is_stale_is_dimmed_while_a_slider_moves(page):
     assert page.execute_script(DIMMED) == []
 
 
-def test_a_name_that_no_command_can_hold_is_not_put_into_one(show):
-    c = nasty()
-    chrome = show(render(c, "html"))
-    chrome.execute_script(SET, [None, 150, 90], True)
-    said, shown = chrome.execute_script(SAID), chrome.execute_script(READ)
-    assert said["moved"] and said["option"] == ""
-    assert {row["method"] for row in shown} == {*map(terminal, NASTY)}
-
-
 def test_what_is_too_large_says_so_and_what_cannot_be_weighed_has_none(monkeypatch):
     two = compare(study_of(3, 2))
     page, others = render(two, "html"), [render(two, format) for format in ("md", "latex", "table")]
@@ -223,7 +196,7 @@ def test_what_is_too_large_says_so_and_what_cannot_be_weighed_has_none(monkeypat
     with monkeypatch.context() as patch:
         patch.setattr("mlflow_mleval.report.content.ranking.SLIDERS_FLOWS", 11)
         many = render(two, "html")
-    assert "at most 100 methods, 60 measures and 11 net flows, and here are 3, 2 and 12" in many
+    assert "at most 100 methods, 60 measures and 11 net flows." in many
     assert 'class="weights"' not in many
     for c in (compare(study_of(3, 2, measures=("f1",))), compare(study_of(3, 2), on="f1")):
         assert "cannot be moved" not in render(c, "html")

@@ -26,7 +26,7 @@ def test_the_published_study():
     found = published(stability=True)
     assert said(found) == [
         "RF-PCT is ahead, but eleven of the twelve methods may be as good; PCT is clearly worse "
-        "than RF-PCT and three more.",
+        "than RF-PCT.",
         "If micro_recall counted for 21% instead of 6%, HOMER would be ahead.",
     ]
     assert said(published(order="mean-rank"))[1] == (
@@ -66,7 +66,7 @@ def test_how_sure_it_is():
 
 def test_methods_that_tie():
     rows = (("a", 0.5), ("b", 0.5), ("c", 0.25))
-    expected = ["a and b are ahead; c is clearly worse than a and b."]
+    expected = ["a and b are ahead; c is clearly worse than a."]
     assert said(compare(rows_of(7, lambda d: rows, 0))) == expected
     (level,) = (plain(one.text) for one in sentences(compare(rows_of(7, lambda d: rows[:2], 0))))
     assert level.startswith("Is a better than b? TOO CLOSE: they are level in f1.")

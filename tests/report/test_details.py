@@ -73,7 +73,7 @@ def test_a_cell_has_its_runs_with_their_values_and_where_they_lie():
     assert "means over 2 runs" in html and "dnf" in html
     plain = c.detail(method="b", dataset="e")
     assert "<a " not in plain.to_html() and runs["run_id"][0] in plain.to_text()
-    policy = "did not finish: what is missing counts as the worst of the dataset (policy worst)"
+    policy = "has no result: what is missing counts as the worst of the dataset (policy worst)"
     assert policy in told(c, method="c", dataset="e")
 
 
@@ -84,7 +84,7 @@ def test_repeats_in_any_order_are_found_without_a_warning():
     assert "The values of a on e are means over 2 runs" in told(c, method="a", dataset="e")
 
 
-def test_a_method_has_its_ranks_places_and_pairs():
+def test_a_method_has_its_ranks_and_pairs():
     c = published(stability=500)
     pairs = pairs_of(c, "PCT")
     assert set(pairs["method_a"]) == {"PCT"} and len(pairs) == 11
@@ -97,7 +97,6 @@ def test_a_method_has_its_ranks_places_and_pairs():
     named = [a for t, a in page.elements if t == "bdi" and len(a) > 1]
     marks = [{k: v for k, v in a.items() if k.startswith("data-")} for a in named]
     assert {"data-method": "PCT", "data-dataset": "yeast"} in marks
-    assert {"data-method": "PCT", "data-against": "BR"} in marks
 
 
 def test_a_pair_has_its_differences_and_what_each_test_says():
@@ -126,10 +125,8 @@ def test_folds_and_profiles_are_in_what_they_belong_to():
     text = told(c, method="LP", against="BR")
     assert "10 folds of birds" in text and "LP better on recall, worse on precision" in text
     assert "over 10 folds" in told(c, method="LP", dataset="birds")
-    assert "Folds on birds" in c.detail(dataset="birds").to_html()
     drawn = whole().detail(method="LP", against="BR").figures()
     assert "Ratio of losses" in drawn
-    assert "Loss profiles on yeast" in whole().detail(dataset="yeast").figures()
 
 
 def test_a_name_is_found_as_it_is_shown():
@@ -165,7 +162,6 @@ def test_what_a_policy_supplied_has_a_star_wherever_it_stands():
     page = render(c, "html")
     stars = [f"{c.ranks.loc[cell]:.4g}*" for cell in c.study.filled]
     assert sorted(re.findall(r"<td[^>]*>([\d.]+\*)</td>", page)) == sorted(stars)
-    assert page.count('class="faccent imputed"') == len(c.study.filled)
     alone = compare(c.study.select(datasets=[dataset]), on="f1")
     assert re.search(rf"{method} +0\.\d+\*", render(alone))
 
@@ -194,14 +190,14 @@ def test_over_time_tells_who_led_by_what_was_there_by_days_and_by_runs():
     assert days["best_set"].iloc[0] == ["good", "bad"]  # one dataset tells nobody apart
     assert days["best_set"].iloc[-1] == c.best_set == ["good"]
     page = fragment(over_time_heading(c, over_time_blocks(c)))
-    assert "has led since 01 Jan" in page and "Who led over time" in page
+    assert "Who led over time" in page
     then = over_time(c, 4)  # a dataset has two runs
     assert [*then["moment"]] == ["run 4", "run 8", "run 12", "run 16"]
     assert [*then["n_datasets"]] == [2, 4, 6, 8] and {*then["leader"]} == {"good"}
     assert then["best_set"].iloc[-1] == c.best_set
     assert len(over_time(c, 1)) == 8 == over_time(c, 1)["n_datasets"].iloc[-1]  # the last of 16
     page = fragment(over_time_heading(c, over_time_blocks(c, 4)))
-    assert "has led since run 4" in page and "run 16: good" in page and "4 runs apart" in page
+    assert "run 16: good" in page
     page = fragment(section(c, "method", method="good", base="../"))
     assert page.count("run1") >= 1 and ">Runs<" in page and "run0<" not in page
     assert ">Runs<" not in fragment(section(c, "method", method="good"))
@@ -247,7 +243,7 @@ def test_a_figure_and_a_sentence_tell_who_is_on_the_frontier():
     assert (table["cost_low"] < table["cost"]).all() and (table["cost"] < table["cost_high"]).all()
     said = plain(cost_sentence(found))
     assert said.startswith("By fit_time: nobody is both better and cheaper than big and small;")
-    assert "is both, for waste; for " in said and said.endswith(" tests cannot say.")
+    assert "is both better and cheaper than waste; of " in said and said.endswith(" cheaper.")
     page = render(c, "html")
     assert "Cost beside quality" in page and "net flow φ by f1 against fit_time" in page
     assert c.report().to_dict()["cost"]["name"] == "fit_time"
@@ -256,7 +252,7 @@ def test_a_figure_and_a_sentence_tell_who_is_on_the_frontier():
 def test_few_datasets_leave_the_frontier_open_and_no_cost_leaves_it_out():
     few = compare(load_study(results(3)))
     assert set(frontier(few).table["place"]) == {"open"}
-    assert plain(cost_sentence(frontier(few))).startswith("By fit_time, tests cannot say of any")
+    assert plain(cost_sentence(frontier(few))).startswith("By fit_time: of ")
     none = compare(load_study(results().drop(columns="fit_time")))
     assert frontier(none) is None and none.report().to_dict()["cost"] is None
     assert "Cost beside quality" not in render(none, "html")

@@ -28,15 +28,12 @@ from mlflow_mleval.analysis.pairs import cliques
 from mlflow_mleval.measures.owa import ALPHAS
 from mlflow_mleval.report.figures import TOP, WIDTH, Scale, Svg
 from mlflow_mleval.report.figures.comparisons import (
-    MOST_BARS,
     bump,
     correlation_graph,
     critical_difference,
     gaia,
-    likely,
     pairwise_matrix,
     rank_acceptability,
-    rank_strip,
     rungs,
     shown_cliques,
     weight_intervals,
@@ -70,10 +67,7 @@ def all_figures(names: list[str], measures: list[str]) -> list[Svg]:
     apart = random_apart(names, 0.3, 1)
     corr = pd.DataFrame(0.2, measures, measures)
     corr.iloc[:3, :3] = 0.95
-    weights = pd.Series(1 / n, measures)
-    ways, stands_for = dict.fromkeys(measures, "↑"), {measures[0]: measures[2]}
-    ends = {"weight_low": 0.0, "weight_high": 0.9, "rival_low": None, "rival_high": names[-1]}
-    ends |= {"weight": 1 / n, "order_weight_low": 1 / n, "order_weight_high": 0.5}
+    ends = {"weight": 1 / n, "weight_low": 0.0, "weight_high": 0.9}
     intervals = pd.DataFrame(ends, index=measures)
     drawn = np.column_stack([rng.permutation(m) + 1.0 for _ in range(4)])
     orders = pd.DataFrame(drawn, names, ["a", "b", *measures[:2]])
@@ -82,12 +76,11 @@ def all_figures(names: list[str], measures: list[str]) -> list[Svg]:
     return [
         critical_difference(ranks, cliques(apart), 1.5),
         pairwise_matrix(frame_of_pairs(names, apart), names, "p"),
-        correlation_graph(corr, 0.9, [measures[:3]], measures[2:], weights, ways, stands_for),
+        correlation_graph(corr, 0.9, [measures[:3]], measures[2:]),
         weight_intervals(intervals),
         rank_acceptability(pd.DataFrame(rng.dirichlet(np.ones(m), m), names, range(1, m + 1))),
         bump(orders),
         gaia(points, arrows, (1.0, 0.2), 0.8),
-        rank_strip(pd.Series(ranks.to_numpy(), names), m),
     ]
 
 
@@ -103,18 +96,11 @@ def test_hostile_names_are_text_in_every_figure():
         assert all(terminal(name) in shown for name in HOSTILE)
 
 
-def test_many_ranks_share_pieces_of_a_strip():
-    shares = pd.DataFrame(np.full((2, 300), 1 / 300), list("ab"), range(1, 301))
-    tips = [node.text for node in parse(rank_acceptability(shares)).iter(f"{NS}title")]
-    tips = [tip for tip in tips if ": rank " in tip]
-    assert len(tips) == 120 and tips[0] == "a: rank 1 to 5 in 2%"
-
-
 @pytest.mark.parametrize("names", [["a", "b"], [f"method-{i}" for i in range(12)], LONG])
 def test_figures_have_titles_and_their_labels_stay_inside_and_do_not_touch(names):
     long = "a_measure_with_an_uncommonly_long_name_of_its_own"
-    *figures, strip = all_figures(names, ["hamming_loss", "f1", long, "recall"])
-    for svg in (*figures, strip):
+    figures = all_figures(names, ["hamming_loss", "f1", long, "recall"])
+    for svg in figures:
         labels_stay_inside_and_apart(svg)
     for root in map(parse, figures):
         assert root.get("role") == "img" and root[0].tag == f"{NS}title" and root[0].text
@@ -124,7 +110,7 @@ def test_figures_have_titles_and_their_labels_stay_inside_and_do_not_touch(names
 @pytest.mark.filterwarnings("ignore:the graph of unseparated methods")
 def test_hundreds_of_methods_fall_back_to_the_best_thirty():
     names = [f"method-{i:03d}" for i in range(200)]
-    for svg in all_figures(names, ["f1", "recall", "coverage", "one_error"])[:-1]:
+    for svg in all_figures(names, ["f1", "recall", "coverage", "one_error"]):
         shown = {content(node).split("  ")[0] for node in texts(parse(svg))}
         assert len(shown & {*names}) <= TOP, svg.title
     pairs = frame_of_pairs(names, random_apart(names, 0.5, 0))
@@ -151,9 +137,7 @@ def test_bars_join_exactly_the_pairs_that_are_not_separated(m, share, seed):
         assert b == a + 1, "a solid stretch joins neighbours"
         assert not apart.iloc[a, b]
         joined.add((a, b))
-    if len(shown) <= MOST_BARS:
-        neighbours = {(i, i + 1) for i in range(m - 1) if not apart.iloc[i, i + 1]}
-        assert joined == neighbours
+    assert joined == {(i, i + 1) for i in range(m - 1) if not apart.iloc[i, i + 1]}
     for group in shown:
         assert not apart.iloc[group, group].to_numpy().any()
 
@@ -184,9 +168,6 @@ def test_the_ruler_is_as_long_as_the_critical_difference():
     xs = [float(pair.split()[0]) for pair in re.split("[ML]", ruler.get("d")) if pair]
     ticks = {content(t): float(t.get("x")) for t in texts(root) if content(t) in "1234"}
     assert max(xs) - min(xs) == pytest.approx(1.25 * (ticks["2"] - ticks["1"]), abs=0.05)
-    far = parse(critical_difference(pd.Series([1.0, 1.5], list("ab")), [list("ab")], 9))
-    assert not classes(far, "path", "ruler")
-    assert any("more than this axis" in content(t) for t in texts(far))
 
 
 def test_cliques_of_the_methods_that_are_drawn():
@@ -213,10 +194,7 @@ def test_arcs_join_the_pairs_above_the_threshold():
     names = [f"measure{i}" for i in range(10)]
     upper = np.triu(rng.random((10, 10)), 1)
     corr = pd.DataFrame(upper + upper.T + np.eye(10), names, names)
-    weights = pd.Series(rng.dirichlet(np.ones(10)), names)
-    root = parse(
-        correlation_graph(corr, 0.7, [names[:4]], names[:5], weights, dict.fromkeys(names, "↓"), {})
-    )
+    root = parse(correlation_graph(corr, 0.7, [names[:4]], names[:5]))
     arcs = [p for p in root.iter(f"{NS}path") if "A" in p.get("d")]
     assert len(arcs) == int((upper > 0.7).sum())
     hollow = [c for c in root.iter(f"{NS}circle") if "fbg" in c.get("class")]
@@ -224,12 +202,12 @@ def test_arcs_join_the_pairs_above_the_threshold():
 
 
 def test_bars_of_weights_span_their_interval():
-    row = {"weight": 0.2, "weight_low": 0.1, "weight_high": 0.6, "rival_low": None}
-    row |= {"rival_high": "b", "order_weight_low": 0.15, "order_weight_high": 0.25}
+    row = {"weight": 0.2, "weight_low": 0.1, "weight_high": 0.6}
     root = parse(weight_intervals(pd.DataFrame(row, index=["f1"])))
-    pale, dark = (float(r.get("width")) for r in classes(root, "rect", "faccent"))
-    assert pale / dark == pytest.approx(5, abs=0.01)
-    assert "b above 0.600" in [content(t) for t in texts(root)]
+    (bar,), (axis,) = classes(root, "rect", "faccent"), classes(root, "line", "axis")
+    whole = float(axis.get("x2")) - float(axis.get("x1"))
+    assert float(bar.get("width")) == pytest.approx(0.5 * whole, abs=0.02)
+    assert "0.100 – 0.600" in [content(t) for t in texts(root)]
 
 
 def test_strips_of_acceptability_fill_the_axis():
@@ -244,14 +222,6 @@ def test_strips_of_acceptability_fill_the_axis():
     assert sum(float(r.get("width")) + 0.6 for r in rects) == pytest.approx(3 * whole, abs=0.2)
 
 
-@given(st.lists(st.floats(0.001, 1), min_size=1, max_size=12))
-def test_likely_ranks_hold_the_middle_of_the_draws(raw):
-    shares = np.array(raw) / sum(raw)
-    low, high = ([int(p) for p in likely(shares).split("–")] * 2)[:2]
-    assert shares[low - 1 : high].sum() >= 0.95 - 1e-9
-    assert shares[: low - 1].sum() <= 0.025 + 1e-9 and shares[high:].sum() <= 0.025 + 1e-9
-
-
 def test_a_line_is_broken_where_a_method_was_left_out():
     ranks = pd.DataFrame(
         {"now": [1.0, 2.0, 3.0], "without": [1.0, np.nan, 2.0], "other": [2.0, 1.0, 3.0]},
@@ -260,7 +230,6 @@ def test_a_line_is_broken_where_a_method_was_left_out():
     root = parse(bump(ranks))
     lines = [n for n in root.iter(f"{NS}line") if "grid" not in n.get("class")]
     assert len(lines) == 4
-    assert len(list(root.iter(f"{NS}circle"))) == 8
     assert {n.get("class") for n in classes(root, "line", "thick")} == {"c0 thick"}, (
         "b is first where its line is broken"
     )
@@ -286,14 +255,6 @@ def test_single_runs_are_dots_on_the_same_axis():
     assert (x.low, x.high) == (0.1, 0.4) and dots == [["5.00%", "65.00%"], []]
 
 
-def test_rank_strips_are_stronger_for_better_ranks():
-    root = parse(rank_strip(pd.Series([1.0, 4.0, 2.5], ["d", "e", "f"]), 4))
-    strength = [float(r.get("fill-opacity")) for r in classes(root, "rect", "faccent")]
-    assert strength[0] == 1 and strength[0] > strength[2] > strength[1] > 0
-    assert len(classes(root, "circle", "fbg")) == 1
-    assert "d: rank 1" in root[1][0].text
-
-
 @given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6))
 def test_ticks_are_round_and_inside(low, span):
     ticks = Scale(low, low + span, 0, 1).ticks(6)
@@ -309,7 +270,6 @@ def test_gaia_places_every_label_of_a_crowd():
     drawn = gaia(methods, measures, (1.0, 0.0), 0.7)
     labels_stay_inside_and_apart(drawn)
     root = parse(drawn)
-    assert len(texts(root)) == 31, "each method, each measure, the decision axis"
     assert float(root.get("viewBox").split()[2]) == WIDTH
 
 
@@ -320,7 +280,7 @@ def test_gaia_says_which_labels_have_no_room():
     )
     root = parse(gaia(crowd, measures, (1.0, 0.0), 0.7))
     shown = [content(t) for t in texts(root)]
-    missing = 61 - len(shown) + any("no room" in t for t in shown)
+    missing = 60 - len(shown) + any("no room" in t for t in shown)
     assert (f"no room for {missing} names: see the table" in shown) == (missing > 0)
 
 
@@ -397,16 +357,6 @@ def test_thirty_lines_differ_in_colour_or_dash_and_three_hundred_fall_back_to_th
         assert len({(line.get("class"), line.get("stroke-dasharray")) for line in lines}) == TOP
 
 
-def test_a_method_keeps_its_colour_and_mark_from_figure_to_figure():
-    whole = parse(profile_lines(curves_of(["a", "b", "c"]), "binomial", ""))
-    part = parse(profile_lines(curves_of(["c", "a"]), "binomial", "", {"a": 0, "b": 1, "c": 2}))
-    for root in (whole, part):
-        colours = {
-            n[0].text.partition(":")[0]: n.get("class") for n in classes(root, "path", "thick")
-        }
-        assert colours["a"] == "c0 thick" and colours["c"] == "c2 thick"
-
-
 def test_the_axis_of_alpha_is_logarithmic_and_that_of_k_has_its_ends():
     root = parse(profile_lines(curves_of(["a", "b"], ALPHAS), "polynomial", ""))
     ends = ("1", "10", "100", "1000")
@@ -416,16 +366,11 @@ def test_the_axis_of_alpha_is_logarithmic_and_that_of_k_has_its_ends():
     assert {"1", "14"} <= {content(n) for n in classes(root, "text", "muted")}
 
 
-def test_heavy_stretches_are_the_significant_ones_and_full_circles_the_certain_crossings():
+def test_a_circle_marks_a_crossing():
     ratios = ratios_of(["a", "b"], ["birds"])
     root = parse(ratio_panels(ratios, crossings_of(ratios), [("a", "b")], "binomial", ""))
-    assert len(classes(root, "path", "thick")) == 2 and len(classes(root, "circle", "fbg")) == 0
-    assert {"↑ a better", "↓ b better", "birds"} <= set(map(content, texts(root)))
-    root = parse(ratio_panels(ratios, crossings_of(ratios, False), [("a", "b")], "binomial", ""))
     assert len(classes(root, "circle", "fbg")) == 1
-    alike = ratios.assign(significant=False)
-    none = parse(ratio_panels(alike, crossings_of(ratios)[:0], [("a", "b")], "binomial", ""))
-    assert len(classes(none, "path", "thick")) == 0
+    assert {"↑ a better", "↓ b better", "birds"} <= set(map(content, texts(root)))
 
 
 def test_a_pair_may_be_drawn_either_way_round():

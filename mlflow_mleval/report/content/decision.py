@@ -6,7 +6,7 @@ request how probable a difference that matters is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -43,12 +43,12 @@ from mlflow_mleval.report.blocks import (
 )
 from mlflow_mleval.report.figures import TOP
 from mlflow_mleval.report.figures.comparisons import cost_figure, leaders_over_time
-from mlflow_mleval.report.text import confidence, fixed, level, number, percent, probability_said
+from mlflow_mleval.report.text import confidence, level, number, percent, probability_said
 from mlflow_mleval.sentences import agree, all_of, count, grouped, in_words, plural
 from mlflow_mleval.validation import present
 
-#: So many methods are named, more are counted; of the better ones so many.
-FEW, BETTER = 2, 3
+#: So many methods are named, more are counted.
+FEW = 2
 #: On fewer datasets than this nobody is told what to use.
 ENOUGH = 6
 #: From this probability on methods count as equivalent.
@@ -352,34 +352,17 @@ def _who(c: Comparison, advice: Decision) -> Sentence:
 
 
 def _worse(c: Comparison, advice: Decision) -> str:
-    """Who is clearly worse, and than whom: the leader, or others."""
+    """Who is clearly worse than the leader, or else than others."""
     control = c.options["control"]
     if not advice.worse:
         return "" if control is None else f"; only {name(control)} was compared with all"
     leader = advice.ahead[0]
-    above: dict[str, list[str]] = {m: [] for m in advice.worse}
-    for winner, loser in c.told_apart:
-        if loser in above:
-            above[loser].append(winner)
-    sides = grouped((leader in above[m], m) for m in advice.worse)
-    parts = []
-    if below := sides.get(True):
-        better = above[below[0]] if len(below) == 1 else [leader]
-        whom = listed(better)
-        if len(better) > BETTER:
-            whom = f"{name(leader)} and {in_words(len(better) - 1)} more"
-        parts.append(f"{_few(below)} {agree(below, 'is')} clearly worse than {whom}")
-    if others := sides.get(False):
-        every = set.intersection(*(set(above[m]) for m in others))
-        shared = sorted(every, key=c.order.index)
-        verb = "" if parts else f" {agree(others, 'is')} clearly worse"
-        whom = _few(shared, BETTER) if shared else "others"
-        parts.append(f"{_few(others)}{verb} than {whom}")
-    return f"; {', and '.join(parts)}"
-
-
-def _few(methods: Sequence[str], most: int = FEW) -> str:
-    return listed(methods) if len(methods) <= most else in_words(len(methods))
+    whom = leader if all(pair in c.told_apart for pair in product([leader], advice.worse)) else ""
+    worse = listed(advice.worse)
+    if len(advice.worse) > FEW:
+        worse = in_words(len(advice.worse))
+    than = name(whom) if whom else "others"
+    return f"; {worse} {agree(advice.worse, 'is')} clearly worse than {than}"
 
 
 def _doubt(c: Comparison, advice: Decision) -> str:
@@ -427,7 +410,7 @@ def cost_section(c: Comparison) -> doc.Section | None:
         figure = doc.Figure(cost_figure(table, found.cost, quality), caption)
         return [doc.Text([cost_sentence(found)]), figure]
 
-    return doc.Section("cost", "Cost beside quality", doc.Late(blocks), found.cost)
+    return doc.Section("cost", "Cost beside quality", doc.Late(blocks))
 
 
 def cost_data(c: Comparison) -> Data:
@@ -442,17 +425,13 @@ def cost_data(c: Comparison) -> Data:
 def cost_sentence(found: Frontier) -> str:
     """Who is on the frontier for sure, and who may be."""
     where = {place: listed(part.index, 3) for place, part in found.table.groupby("place")}
-    by = f"By {name(found.cost)}"
-    if {*where} == {"open"}:
-        return f"{by}, tests cannot say of any method whether another is both better and cheaper."
-    both = "both" if "on" in where else "both better and cheaper"
     says = {
         "on": "nobody is both better and cheaper than {}",
-        "off": f"some other method is {both}, for {{}}",
-        "open": "for {} tests cannot say",
+        "off": "some other method is both better and cheaper than {}",
+        "open": "of {} tests cannot say whether another is both better and cheaper",
     }
     said = [text.format(where[place]) for place, text in says.items() if place in where]
-    return f"{by}: {'; '.join(said)}."
+    return f"By {name(found.cost)}: {'; '.join(said)}."
 
 
 # --------------------------------------------------------------------------------------------------
@@ -478,9 +457,9 @@ PREFERENCES = {
 
 def verdict_section(c: Comparison) -> doc.Section | None:
     """Why the decision says so, and what it survives; who is first, the ranking says."""
-    if c.deciding is None and not _is_varied(c) and not by_fold(c):
+    if c.deciding is None and not _is_varied(c):
         return None
-    why = doc.Late(lambda: [doc.Text([s.text for s in verdict(c)[1:]], role="lead")])
+    why = doc.Late(lambda: [doc.Text([s.text for s in verdict(c)], role="lead")])
     return doc.Section("verdict", "Verdict", why)
 
 
@@ -490,8 +469,8 @@ def verdict_data(c: Comparison) -> Data:
 
 
 def verdict(c: Comparison) -> list[Sentence]:
-    """By what methods are in order, which pairs the tests separate, under how many other choices
-    the lead and the least certain separation stay: up to six sentences computed from the results.
+    """Which pairs the tests separate, under how many other choices the lead and the least certain
+    separation stay: up to five sentences computed from the results.
 
     Examples
     --------
@@ -502,10 +481,9 @@ def verdict(c: Comparison) -> list[Sentence]:
     >>> frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
     >>> for sentence in verdict(compare(Study.from_frame(frame))):
     ...     print(plain(sentence.text))
-    By mean f1 over 2 datasets, b (0.5) is before a (0.35).
     Over 2 datasets no p-value of a pair lies below .5. It takes 6, or three repeats of every method on each.
     """  # noqa: E501
-    said = [_lead(c), *tested(c)]
+    said = tested(c)
     if not _is_varied(c):
         return said
     lead = c.fusion.ranking.index[0]
@@ -537,31 +515,6 @@ def verdict(c: Comparison) -> list[Sentence]:
     return said
 
 
-def by_fold(c: Comparison) -> list[Sentence]:
-    """Whom the folds of the only dataset separate from the leader, where they decide; nothing where
-    they cannot say.
-    """
-    found = next(iter(c.folds.values()), None)
-    if c.decides_over != "folds" or found is None or len(c.folds) > 1 or len(c.leaders) > 1:
-        return []
-    others = [m for m in found.methods if m != c.leader]
-    if len(others) == len(found.methods):
-        return []
-    from mlflow_mleval.analysis.fold_comparison import lost_pairs
-
-    behind = [m for m in others if found.is_separated(c.leader, m)]
-    whom = listed(behind) if behind else "no other method"
-    if len(behind) == len(others) > 1:
-        whom = _everyone(others)
-    together = " together" if len(found.measures) > 1 else ""
-    doubt = " (in doubt: see the tests by fold)" if (found.pairs["doubt"] != "").any() else ""
-    text = (
-        f"Over its {found.folds_of_a_pair}, by {listed(found.measures)}{together}, "
-        f"{listed(c.leaders)} is separated from {whom}{lost_pairs([found])}{doubt}."
-    )
-    return [Sentence(text, claim(f"folds {'separate' if found.separated else 'do not separate'}"))]
-
-
 def _everyone(others: Sequence[str]) -> str:
     return listed(others) if len(others) == 1 else f"{all_of(len(others))} others"
 
@@ -588,33 +541,12 @@ def deciding_test(c: Comparison) -> str:
     return f"{present(c.deciding).wording}, α = {level(c.options['alpha'])}"
 
 
-def _lead(c: Comparison) -> Sentence:
-    """By what the methods are in order, and who comes first and next by it."""
-    datasets, fused = c.study.datasets, c.on == FUSED
-    several = len(datasets) > 1
-    where = f"over {count(len(datasets), 'dataset')}" if several else f"on {listed(datasets)}"
-    by = "net flow" if fused else name(c.on)
-    values = c.table.mean() if fused else c.study.cells(c.on).mean()
-    shown = {m: fixed(values[m], 3) if fused else number(values[m]) for m in c.order[:2]}
-    if c.options["order"] == "mean-rank":
-        by = "mean rank"
-        shown = {m: fixed(c.ranks[m].mean(), 2) for m in c.order[:2]}
-    elif several:
-        by = f"mean {by}"
-    n = count(len(c.study.measures), "measure")
-    how = f" ({n}, {choices(c.options, 2)})" if fused else ""
-    first, other = (f"{name(m)} ({value})" for m, value in shown.items())
-    verb = "ties with" if len(c.leaders) > 1 else "is before"
-    says = claim("ahead", *(["options"] if fused else []))
-    return Sentence(f"By {by} {where}{how}, {first} {verb} {other}.", says)
-
-
 def tested(c: Comparison) -> list[Sentence]:
-    """Which pairs the deciding test separates, or why it can separate none; where folds of the only
-    dataset decide, what these say.
+    """Which pairs the deciding test separates, or why it can separate none; nothing where no test
+    over datasets decides.
     """
     if c.deciding is None:
-        return by_fold(c)
+        return []
     key = c.deciding.test.key
     if not c.separated and (unable := c.deciding.test.unable(c.deciding.result)):
         return [Sentence(unable, claim("feasible", key))]
@@ -695,8 +627,7 @@ PARTS = {
 
 def beyond_section(c: Comparison) -> doc.Section | None:
     """Probabilities and planning; nothing where no rope was given."""
-    rope = c.options["rope"]
-    if rope is None:
+    if c.options["rope"] is None:
         return None
 
     def blocks() -> list[Any]:
@@ -707,8 +638,7 @@ def beyond_section(c: Comparison) -> doc.Section | None:
             made.append(beyond_pairs(found, c.order, c.compared, "Every pair over the datasets"))
         return made
 
-    hint = f"differences up to {number(rope)} count as none"
-    return doc.Section("beyond", "Beyond p-values", doc.Late(blocks), hint)
+    return doc.Section("beyond", "Beyond p-values", doc.Late(blocks))
 
 
 def beyond_sentences(c: Comparison) -> list[str]:
@@ -803,8 +733,7 @@ def next_dataset_section(c: Comparison) -> doc.Section | None:
 
 def next_dataset_heading(c: Comparison, blocks: Sequence[Any]) -> doc.Section:
     """The section with these blocks, or none: where they take time, they can be made later."""
-    over = "folds" if c.study.folds is not None else "repeats"
-    return doc.Section("next_dataset", "On the next dataset", blocks, f"from their {over}")
+    return doc.Section("next_dataset", "On the next dataset", blocks)
 
 
 def next_dataset_sentences(c: Comparison) -> list[doc.Sentence]:
@@ -888,11 +817,7 @@ def next_dataset_frames(c: Comparison) -> Frames:
 
 def over_time_heading(c: Comparison, blocks: Sequence[Any] = ()) -> doc.Section | None:
     """The section with these blocks, or none; None where all runs came on one day."""
-    days = days_of(c.study)
-    if not days:
-        return None
-    span = f"{days[0]:%d %b} to {days[-1]:%d %b %Y}"
-    return doc.Section("over_time", "Over time", blocks, span)
+    return doc.Section("over_time", "Over time", blocks) if days_of(c.study) else None
 
 
 def over_time_blocks(c: Comparison, each: int = 0) -> list[Any]:
@@ -900,22 +825,9 @@ def over_time_blocks(c: Comparison, each: int = 0) -> list[Any]:
     then = over_time(c, each)
     if len(then) < 2:
         return [doc.Text(["Earlier too little was there to compare."])]
-    changes = [
-        f"{name(now.leader)} from {now.moment} on"
-        for before, now in pairwise(then.itertuples())
-        if before.leader != now.leader
-    ]
-    first = then.iloc[0]
-    led = f"{name(first['leader'])} has led since {first['moment']}."
-    if changes:
-        led = f"{name(first['leader'])} led at {first['moment']}, {doc.joined(changes)}."
-    by, column = "on that day", "day"
-    if each:
-        by, column = f"when that run began, {count(each, 'run')} apart", "column"
     caption = (
         "Large dot: leads. Ring: may be as good. Small dot: clearly worse. By the results that "
-        f"were complete {by}, on the datasets that all of these methods had finished. Each "
-        f"{column} is tested by itself: a method that passes in and out of the best set may do so "
-        "by chance."
+        "were complete then, on the datasets that all of these methods had finished. Each column "
+        "is tested by itself: a method that passes in and out of the best set may do so by chance."
     )
-    return [doc.Text([led]), doc.Figure(leaders_over_time(then, c.order), caption)]
+    return [doc.Figure(leaders_over_time(then, c.order), caption)]

@@ -16,11 +16,10 @@ from mlflow_mleval.report.blocks import ALWAYS, Column, listed, name
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.comparisons import differences_and_margins, ledger_steps
 from mlflow_mleval.report.text import ARROWS, number
-from mlflow_mleval.sentences import agree, count
+from mlflow_mleval.sentences import count
 
-#: Points that a terminal shows, rows of a table on it and on a page, and measures that a sentence
-#: names.
-_POINTS, _ROWS, _SHOWN, _NAMED = 2, 12, 20, 3
+#: Points that a terminal shows, and rows of a table on it and on a page.
+_POINTS, _ROWS, _SHOWN = 2, 12, 20
 _CAPTION = (
     "Each row's difference, positive where the candidate is better, with what it may still be at "
     "the least (for the row alone) and at the most (for all rows at once). The short line is minus "
@@ -104,9 +103,6 @@ def _proved(verdict: Verdict) -> str:
     others = len(worse) - 1 - bool(len(own))
     if not others:
         return text
-    also = whole[whole.index != first.name]["measure"]
-    if len(also) == others <= _NAMED:
-        return f"{text}; so {agree(others, 'is')} {listed(also)}"
     return f"{text}; and {count(others, 'more row')} of the table"
 
 
@@ -235,9 +231,7 @@ def _terms(verdict: Verdict) -> list[tuple[str, str]]:
     way = "t tests corrected for shared training data" if verdict.over == "folds" else way
     alpha = short(terms.alpha)
     return [
-        ("BLOCK", f"some row is worse by more than its margin; wrongly with at most {alpha}"),
-        ("SHIP", f"no measure is worse by its margin or more; wrongly with at most {alpha}"),
-        ("RUN MORE", "neither is shown yet"),
+        ("Level", f"BLOCK and SHIP are each wrong with a chance of at most {alpha}"),
         ("Tests", f"{way}; they allow for what was not seen yet"),
         *([("To improve", listed(terms.improve))] if terms.improve else []),
         ("Seed", f"{terms.seed}, {terms.n_resamples:,} draws"),

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Any
 
 import pandas as pd
@@ -16,7 +15,7 @@ from mlflow_mleval.report.blocks import ALWAYS, Column, Data, Frames, listed, na
 from mlflow_mleval.report.content import run
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.text import ARROWS, NONE, number
-from mlflow_mleval.sentences import agree, count, grouped, plural, some, span
+from mlflow_mleval.sentences import count, grouped, plural, some, span
 from mlflow_mleval.study import Factor, Study, Survey
 
 # --------------------------------------------------------------------------------------------------
@@ -57,15 +56,9 @@ def survey_sections(survey: Survey, named: bool = False) -> list[doc.Section]:
     columns = [doc.names("experiment", shown["experiment"]), doc.counts("runs", shown["runs"])]
     counted = ("finished", "failed", "running", "children", "reports")
     columns += [doc.counts(key, shown[key], keep=2) for key in counted if shown[key].any()]
-    if shown["last_start"].notna().any():
-        started = shown["last_start"].map("{:%Y-%m-%d %H:%M}".format)
-        columns.append(Column("last start", [*started], keep=1))
     metrics = [_some(names, OVERVIEW_SHOWN) or NONE for names in shown["metrics"]]
     columns.append(Column("metrics", metrics, "wrap"))
-    note = ""
-    if empty := len(survey.experiments) - len(filled):
-        note = f"{count(empty, 'experiment')} without runs {agree(empty, 'is')} not shown."
-    listing = doc.Table(columns, len(filled), things="experiments", depth=ALWAYS, note=note)
+    listing = doc.Table(columns, len(filled), things="experiments", depth=ALWAYS)
     tables = [("experiments", "Experiments", listing)]
     if main(survey) == "metrics":
         rules = pd.DataFrame(survey.candidates, columns=["role", "rule", "reason", "chosen"])
@@ -346,29 +339,13 @@ def measures_document() -> Document:
         }
         for m in MEASURES.values()
     )
-    known = groupby(
-        MEASURES.values(), lambda m: (m.family, m.source, m.kinds, m.convention, m.asked)
-    )
     tables = []
-    for (family, source, kinds, convention, asked), members in known:
-        rows = frame[frame["name"].isin([m.name for m in members])]
+    for (family, source), rows in frame.groupby(["family", "source"], sort=False):
         heads = {"name": "measure", "better": "better", "range": "range"}
         columns = [Column(head, [*rows[key]], "<") for key, head in heads.items()]
         columns.append(Column("what it is", [*rows["definition"]], "wrap"))
-        notes = [f"For {listed(kinds)}"]
-        if asked:
-            notes.append(f"Of {listed(asked)} on request: evaluate(measures=[NAME])")
-        if convention:
-            notes.append(doc.capitalised(convention))
-        tables.append(
-            doc.Table(
-                columns,
-                title=f"{family} ({source})",
-                note=f"{'. '.join(notes)}.",
-                depth=ALWAYS,
-                most=len(rows),
-            )
-        )
+        title = f"{family} ({source})"
+        tables.append(doc.Table(columns, title=title, depth=ALWAYS, most=len(rows)))
     sets = doc.Terms([(key, ", ".join(members)) for key, members in SETS.items()], depth=ALWAYS)
     more = (
         "Where a name holds a number, others are known, too: precision_at_10, level_3_f1, ece_20. "

@@ -105,8 +105,6 @@ def _section_of_profiles(comparison: ProfileComparison) -> doc.Section:
             "The second method's loss over the first's, a line a dataset: above 1 the first is "
             "better. Circles: crossings."
         )
-        if comparison.ratios["significant"].any():
-            caption += " Heavy, and full circles: the folds are sure of it."
         if len(pairs) > PANELS:
             caption += f" The {PANELS} of {len(pairs):,} pairs with most crossings are drawn."
         if len(datasets) > NAMED:
@@ -123,9 +121,7 @@ def _section_of_profiles(comparison: ProfileComparison) -> doc.Section:
             made.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
         return made
 
-    changes = count(len(comparison.crossings), "change")
-    hint = f"{changes} of order on {count(len(datasets), 'dataset')}"
-    return doc.Section("profiles", "Loss profiles", doc.Late(blocks), hint)
+    return doc.Section("profiles", "Loss profiles", doc.Late(blocks))
 
 
 def curves_figure(comparison: ProfileComparison, dataset: str) -> doc.Figure:
@@ -138,9 +134,7 @@ def curves_figure(comparison: ProfileComparison, dataset: str) -> doc.Figure:
         caption += f" Bands: {level_of_bands} intervals of the mean over folds, each point alone."
     if len(methods) > TOP:
         caption += f" The {TOP} of {len(methods):,} methods with the least mean loss are drawn."
-    everyone = comparison.awareness["area"].groupby(level="method").mean().sort_values().index
-    kinds = {m: i for i, m in enumerate(everyone)} if len(everyone) <= TOP else None
-    svg = profile_lines(curves, comparison.options["family"], f"Loss profiles on {dataset}", kinds)
+    svg = profile_lines(curves, comparison.options["family"], f"Loss profiles on {dataset}")
     return doc.Figure(svg, caption, title=f"On {name(dataset)}")
 
 
@@ -272,12 +266,10 @@ def pairs_table(comparison: ProfileComparison) -> doc.Table:
             Column("certainly better", better, "<", keep=2),
             Column("certainly worse", worse, "<", keep=2, note=note),
         ]
-    caption = "Who is ahead where along the loss profiles"
     return doc.Table(
         columns,
         len(table),
         "Every pair",
-        caption,
         key="profiles",
         things="pairs",
         most=AT_ONCE,

@@ -20,22 +20,20 @@ from mlflow_mleval.analysis.fusion import first_ranked
 from mlflow_mleval.analysis.promethee import left_open
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Data, Frames, listed, name
-from mlflow_mleval.report.content.decision import PREFERENCES, choices, counts_wins
+from mlflow_mleval.report.content.decision import PREFERENCES, counts_wins
 from mlflow_mleval.report.figures import TOP
 from mlflow_mleval.report.figures.comparisons import (
-    CELLS,
     bump,
     correlation_graph,
     gaia,
     rank_acceptability,
-    rank_strip,
     rungs,
     shade,
     weight_intervals,
 )
 from mlflow_mleval.report.text import ARROWS, NONE, aligned, level, number, percent, terminal
 from mlflow_mleval.selection import DIGEST
-from mlflow_mleval.sentences import agree, count, grouped, span
+from mlflow_mleval.sentences import agree, count, span
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import present
 
@@ -160,23 +158,12 @@ def _ranking(c: Comparison) -> doc.Table:
     if several or c.told_apart:
         place = shown["position"].astype(str).tolist()
         columns.insert(0, Column("#", place, marks={"key": "position"}))
-    if several and len(c.order) <= STRIPS and len(c.ranks) <= CELLS:
-        filled = grouped((m, d) for d, m in c.study.filled)
-        strips = [rank_strip(c.ranks[m], len(c.order), filled.get(m, ())) for m in methods]
-        tip = "Its rank on each dataset, stronger where better. A dot: rank 1; a frame: no result."
-        marks = {"key": "strip"}
-        columns.append(Column("by dataset", strips, "<", tip=tip, marks=marks, wide=True))
     if c.study.repeats is not None:
         columns.append(_runs(c, methods))
     best = c.best_set if c.letters_apply or c.told_apart else []
-    by = name(c.on)
-    if c.on == FUSED:
-        by = f"all measures fused ({choices(c.options, len(c.study.measures))})"
-    where = f"over {count(len(c.ranks), 'dataset')}" if several else f"on {listed(c.ranks.index)}"
     return doc.Table(
         columns,
         len(c.ranking),
-        caption=f"Ranking of {count(len(c.study.methods), 'method')} {where} by {by}",
         key="ranking",
         things="methods",
         first=True,
@@ -289,14 +276,13 @@ def _picture(
     cells, axis, scale = rungs(table, title, "φ" in title, dots)
     marks = {"key": "picture", "of": "rank" if "rank" in title else "phi"}
     marks |= {"low": str(scale.low), "high": str(scale.high)}
-    return Column(axis, cells, "<", tip=title, note=" ".join(notes), marks=marks)
+    return Column(axis, cells, "<", note=" ".join(notes), marks=marks)
 
 
 # --------------------------------------------------------------------------------------------------
 # Repeats: how many runs each value is the mean of, and how they scatter.
 
-#: Measures that are shown, those of most weight; rows of a table.
-MEASURES = 3
+#: Rows of a table.
 SPREAD_METHODS = 100
 _SPLITS = {
     True: (
@@ -321,15 +307,11 @@ def spread_section(c: Comparison) -> doc.Section | None:
     study, methods = c.study, c.order[:SPREAD_METHODS]
     if study.repeats is None or study.n_repeats.max() < 2:
         return None
-    several = len(study.datasets) > 1
 
     def blocks() -> list[Any]:
-        measures = [c.on] if c.on != FUSED else c.fusion.by_weight[:MEASURES]
-        if several:  # a table a dataset would say little more than the first measure
-            measures = measures[:1]
+        measure = c.on if c.on != FUSED else c.fusion.by_weight[0]
         columns = [doc.names("method", methods)]
-        cells = [(dataset, measure) for measure in measures for dataset in study.datasets]
-        for keep, (dataset, measure) in zip(range(len(cells), 0, -1), cells, strict=True):
+        for keep, dataset in zip(range(len(study.datasets), 0, -1), study.datasets, strict=True):
             at = [(dataset, m) for m in methods]
             means, spread = (t[measure].reindex(at) for t in (study.values, study.spread))
             texts = aligned([*means, *spread])
@@ -338,15 +320,13 @@ def spread_section(c: Comparison) -> doc.Section | None:
                 mean if sd == NONE else f"{mean} ± {sd} ({n:.0f})"
                 for mean, sd, n in zip(texts[: len(at)], texts[len(at) :], runs, strict=True)
             ]
-            head = name(dataset, 18) if several else doc.heading(study.directions, measure, 18)
-            columns.append(Column(head, shown, keep=keep, marks={"dataset": dataset}))
-        title = f"{listed(measures)} over repeats"
+            columns.append(Column(name(dataset, 18), shown, keep=keep, marks={"dataset": dataset}))
+        title = f"{name(measure)} over repeats"
         note = "Mean ± standard deviation (number of runs)."
         table = doc.Table(columns, len(c.order), title, key="repeats", things="methods", note=note)
         return [doc.Text(spread_sentences(study)), table]
 
-    hint = f"{_span(study)} runs each"
-    return doc.Section("repeats", "Repeats", doc.Late(blocks), hint=hint)
+    return doc.Section("repeats", "Repeats", doc.Late(blocks))
 
 
 def spread_data(c: Comparison) -> Data:
@@ -402,8 +382,8 @@ def _span(study: Study) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# Weights that a reader moves on a page: what the page needs so that the ranking, its strips and the
-# decision axis follow.
+# Weights that a reader moves on a page: what the page needs so that the ranking, the ranks on each
+# dataset and the decision axis follow.
 
 #: More net flows (datasets x measures x methods) or methods than this make a page heavy; more
 #: measures than this no hand moves.
@@ -431,9 +411,7 @@ def weights_section(c: Comparison) -> doc.Section | None:
         most = (SLIDERS_METHODS, SLIDERS_MEASURES, SLIDERS_FLOWS)
         if any(n > limit for n, limit in zip(here, most, strict=True)):
             takes = "at most {:,} methods, {:,} measures and {:,} net flows".format(*most)
-            has = "{:,}, {:,} and {:,}".format(*here)
-            why = f"that takes {takes}, and here are {has}."
-            return [doc.note(f"The weights cannot be moved on this page: {why}")]
+            return [doc.note(f"The weights cannot be moved on this page: that takes {takes}.")]
         given = c.fusion.options["weights"]  # else the means over datasets, of so many digits
         if isinstance(given, Mapping):
             starts = [float(given[m]) for m in measures]
@@ -487,10 +465,6 @@ def _data(c: Comparison) -> Mapping[str, Any]:
         "by_rank": c.options["order"] == "mean-rank",
         "named": isinstance(c.fusion.options["weights"], str),
         "by_dataset": _by_dataset(c),
-        # whether ``--weights NAME=NUMBER,…`` can name each
-        "writable": all(
-            m == terminal(m) == m.strip() and not set(m) & set(",=") for m in study.measures
-        ),
     }
 
 
@@ -506,9 +480,6 @@ def _doubles(values: Any) -> str:
 def measures_section(c: Comparison) -> doc.Section:
     """What the measures contribute; with a single measure only its table."""
     r = c.redundancy
-    hint = count(len(c.study.measures), "measure")
-    if r is not None:
-        hint += f", {len(r.kept)} of them kept at correlation {r.max_correlation:g}"
 
     def blocks() -> list[Any]:
         left: list[Any] = []
@@ -518,14 +489,10 @@ def measures_section(c: Comparison) -> doc.Section:
         elif r.dropped.empty:
             left.append(doc.note(f"No two measures correlate above {r.max_correlation:g}."))
         else:
-            gone = dict(zip(r.dropped["measure"], r.dropped["because_of"], strict=True))
-            arrows = {m: ARROWS[direction] for m, direction in c.study.directions.items()}
-            groups = (r.max_correlation, r.groups, r.kept)
-            svg = correlation_graph(r.correlation, *groups, c.fusion.weights.mean(), arrows, gone)
+            svg = correlation_graph(r.correlation, r.max_correlation, r.groups, r.kept)
             caption = (
                 f"Joined: measures that correlate above {r.max_correlation:g} over methods, "
-                "averaged over datasets. Kept: filled dots; beside a hollow one, what stands for "
-                "it."
+                "averaged over datasets. Kept: filled dots."
                 f"{only_best(len(r.correlation), 'measures')}"
             )
             left.append(doc.Figure(svg, caption, title="Measures that say the same"))
@@ -537,16 +504,17 @@ def measures_section(c: Comparison) -> doc.Section:
                 " Less than 60%: do not read distances from it." if found.explained < 0.6 else ""
             )
             caption = (
-                "Methods (dots) do well by the measures (arrows) in their direction; the decision "
-                f"axis points to the better. The plane shows {found.explained:.0%} of the "
-                f"differences in mean net flow.{doubt}{only_best(len(order))}"
+                "Methods (dots) do well by the measures (arrows) in their direction; the heavy "
+                "line, the decision axis, points to the better. The plane shows "
+                f"{found.explained:.0%} of the differences in mean net flow.{doubt}"
+                f"{only_best(len(order))}"
             )
             axis = (float(found.axis["x"]), float(found.axis["y"]))
             drawn = gaia(found.methods.loc[order], found.measures, axis, found.explained)
             plane = [doc.Figure(drawn, caption, title="GAIA plane")]
         return [_by_measure(c), doc.Beside(left, plane)]
 
-    return doc.Section("measures", "Measures", doc.Late(blocks), hint=hint)
+    return doc.Section("measures", "Measures", doc.Late(blocks))
 
 
 def measures_data(c: Comparison) -> Data:
@@ -574,7 +542,7 @@ def _by_measure(c: Comparison) -> doc.Table:
     columns = [
         doc.names("measure", found.index),
         doc.better(c.study.directions[m] for m in found.index),
-        doc.decimals("weight", c.fusion.weights.mean()[found.index], 3, tip="mean over datasets"),
+        doc.decimals("weight", c.fusion.weights.mean()[found.index], 3),
         doc.names("leader", found["leader"], "method"),
         doc.decimals("τ with fused", c.concordance.loc[FUSED, found.index], 2),
     ]
@@ -589,8 +557,6 @@ def _without(c: Comparison) -> doc.Table:
         doc.names("method", shown.index),
         doc.numbers("place", shown["rank"]),
         doc.numbers("place without", shown["rank_without"]),
-        doc.decimals("mean rank", shown["mean_rank"], 2),
-        doc.decimals("mean rank without", shown["mean_rank_without"], 2),
     ]
     title = f"The ranking by the {count(len(r.kept), 'measure')} that the filter keeps"
     return doc.Table(columns, len(r.ranking), title=title, things="methods", depth=PAGE)
@@ -619,25 +585,23 @@ def sensitivity_section(c: Comparison) -> doc.Section | None:
             smallest = f"{rival} reaches the lead first, once {measure} has {to}."
         stay = agree(leaders, "stays")
         caption = (
-            f"The others are rescaled. Pale: {listed(leaders, 12)} {stay} in the lead; dark: "
-            "the whole order stays. Tick: the weight now. "
+            f"Bar: {listed(leaders, 12)} {stay} in the lead, the other weights rescaled. "
+            "Tick: the weight now. "
             f"{smallest}{only_best(len(found), 'measures')}"
         )
         title = "How far each weight may move"
         intervals = doc.Figure(weight_intervals(found), caption, title=title)
         shares = stability.acceptability
         caption = (
-            f"Shares of {stability.n_resamples:,} random weightings (seed {stability.seed}). "
-            f"Likely: the middle 95%.{only_best(len(shares))}"
+            f"Shares of {stability.n_resamples:,} random weightings (seed {stability.seed}), rank 1 "
+            f"at the left.{only_best(len(shares))}"
         )
         drawn = rank_acceptability(shares)
         acceptability = doc.Figure(drawn, caption, title="Ranks under random weights")
         weights = [intervals, acceptability] if len(c.study.measures) > 1 else []
         return [*([] if c.on == FUSED else [fused]), doc.Beside(weights, [_scenarios(c)])]
 
-    return doc.Section(
-        "stability", "Stability", doc.Late(blocks), "what other weights and choices change"
-    )
+    return doc.Section("stability", "Stability", doc.Late(blocks))
 
 
 def sensitivity_data(c: Comparison) -> Data:

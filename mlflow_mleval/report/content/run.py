@@ -24,8 +24,6 @@ from mlflow_mleval.report.figures.lines import (
     SCORE_CURVES_NAMED,
     profile_lines,
     reliability,
-    run_folds,
-    run_labels,
     score_curves,
 )
 from mlflow_mleval.report.text import NONE, aligned, number, terminal
@@ -35,24 +33,17 @@ from mlflow_mleval.validation import present
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.fold_protocol import FoldStatistics
 
-#: Of more labels than these, not every k of a loss profile is computed; of that many values of k
-#: stand in its table.
+#: Of more labels than these, not every k of a loss profile is computed.
 _PARAMETERS = 1_000
-_SHOWN = 30
 #: More rows than these are left to the files beside the report.
 _LABELS = 200
 _FOLDS = 30
 _ERRORS = 20
 #: What the lines of a profile are called.
 KINDS = {"soft": "scores", "hard": "label sets"}
-#: The measures that lead, in the order of preference, and how a sentence begins that gives them.
-_LEADS = {
-    "top1_accuracy": "The share of instances whose class is predicted is {}",
-    "f1": "The mean F1 of an instance is {}",
-    "h_f1": "The mean hierarchical F1 of an instance is {}",
-    "lca_f1": "The mean LCA-based F1 of an instance is {}",
-    "hamming_loss": "The share of wrong label cells is {}",
-}
+#: The measures that lead, in the order of preference, and those that a sentence names beside.
+_LEADS = ("top1_accuracy", "f1", "h_f1", "lca_f1", "hamming_loss")
+_BESIDE = ("balanced_accuracy", "macro_f1", "subset_accuracy", "exact_match", "hamming_loss")
 
 
 @dataclass(frozen=True)
@@ -81,7 +72,7 @@ class Curves:
 
     @cached_property
     def points(self) -> pd.DataFrame:
-        """The points of the curves that are drawn."""
+        """The points of the curves that a file holds, of which the first are drawn."""
         return self.ev.curves(list(self.areas.index[:TOP]))
 
     @cached_property
@@ -103,9 +94,9 @@ class Curves:
 
     def lines(
         self, area: str, columns: list[str], start: tuple[float, float] | None
-    ) -> tuple[dict[str, tuple[np.ndarray, float]], list[tuple[str, np.ndarray]]]:
-        """The named curves with their areas, and the others; each from its start, else from recall
-        0 with the first precision.
+    ) -> dict[str, tuple[np.ndarray, float]]:
+        """The curves that are drawn with their areas; each from its start, else from recall 0 with
+        the first precision.
         """
 
         def curve(part: pd.DataFrame) -> np.ndarray:
@@ -114,20 +105,14 @@ class Curves:
 
         micro = self.points["scope"] == MICRO
         lines = {self.together: (curve(self.points[micro]), self.whole[area])}
-        others: list[tuple[str, np.ndarray]] = []
         if not self.several:
-            return lines, others
+            return lines
         by_label = dict(iter(self.points[~micro].groupby("label", sort=False)))
-        for i, (label, value) in enumerate(self.areas[area].head(TOP).items()):
+        for label, value in self.areas[area].head(SCORE_CURVES_NAMED).dropna().items():
             text = terminal(label)
-            if np.isnan(value):
-                continue
-            if i < SCORE_CURVES_NAMED:
-                text = f"{text} (label)" if text in lines else text
-                lines[text] = curve(by_label[label]), float(value)
-            else:
-                others.append((text, curve(by_label[label])))
-        return lines, others
+            text = f"{text} (label)" if text in lines else text
+            lines[text] = curve(by_label[label]), float(value)
+        return lines
 
 
 @dataclass(frozen=True)
@@ -234,7 +219,7 @@ class RunReport:
         if self.ev.kind != LABEL_SETS or n < 2:
             return {}
         kinds = ["hard", "soft"] if self.ev.total.errors is not None else ["hard"]
-        ks = _steps_between(1, n, _PARAMETERS)
+        ks = np.unique(np.linspace(1, n, min(n, _PARAMETERS)).round().astype(int))
         return {kind: self.ev.profile("binomial", ks=ks, kind=kind) for kind in kinds}
 
     @cached_property
@@ -281,11 +266,6 @@ class RunReport:
         return path[::-1]
 
 
-def _steps_between(first: int, last: int, most: int) -> np.ndarray:
-    """Whole numbers from first to last, at most so many of them."""
-    return np.unique(np.linspace(first, last, min(last - first + 1, most)).round().astype(int))
-
-
 def document(report: RunReport | Evaluation, provenance: doc.Provenance | None = None) -> Document:
     """The report of one run; of an Evaluation, `provenance` names the method and the dataset."""
     if isinstance(report, Evaluation):
@@ -297,9 +277,7 @@ def document(report: RunReport | Evaluation, provenance: doc.Provenance | None =
     rows = [(what, name(text, 80)) for what, text in given.items() if text]
     rows.append(("predicted", run.decision))
     rows += [(key, name(value, 120)) for key, value in run.provenance.items()]
-    known = doc.definitions({m: MEASURES[m].direction for m in run.ev.measures})
-    hint = "data, conventions, versions"
-    last = doc.Section("provenance", "Provenance", [doc.Terms(rows), known], hint=hint)
+    last = doc.Section("provenance", "Provenance", [doc.Terms(rows)])
     return Document(
         run.title,
         [*beginning(run), *found, last],
@@ -344,12 +322,8 @@ def frames(report: RunReport) -> Frames:
 
 def beginning(report: RunReport) -> list[doc.Section]:
     """The answer and the doubts, which stand on the run's page, too."""
-    ev, confused, over = report.ev, "", ""
+    ev, confused = report.ev, ""
     if report.one_label:
-        support = report.labels["support"]
-        share = _percent(support.max() / ev.total.size)
-        first = name(support.idxmax())
-        second = f"Always the most frequent class, {first}, would be right for {share}"
         pairs = present(ev.total.confusion).tocoo()
         wrong = np.flatnonzero((pairs.row != pairs.col) & (pairs.data > 0))
         most = sorted(wrong, key=lambda i: (-pairs.data[i], pairs.row[i], pairs.col[i]))[:3]
@@ -360,21 +334,6 @@ def beginning(report: RunReport) -> list[doc.Section]:
             for i in most
         ]
         confused = f"The most frequent errors are {', '.join(told)}" if told else ""
-    else:
-        means = (number(ev.statistics[f"cardinality_{of}"], 3) for of in ("pred", "true"))
-        second = "On average {} labels of an instance are predicted where {} are true".format(
-            *means
-        )
-    if report.statistics is not None and report.lead is not None:
-        column = ev.folds[report.lead]
-        low, high = aligned([column.min(), column.max()])
-        worst, best = name(column.idxmin()), name(column.idxmax())
-        if MEASURES[report.lead].direction == "min":
-            worst, best = best, worst
-        over = (
-            f"Over {len(column)} folds {report.lead} lies between {low} and {high}: best in fold "
-            f"{best}, worst in fold {worst}"
-        )
     lowest, table = "", report.labels[report.labels["support"] > 0]
     if len(table) > 1:
         named = [f"{name(label)} ({number(f1, 3)})" for label, f1 in table["f1"].head(3).items()]
@@ -384,13 +343,13 @@ def beginning(report: RunReport) -> list[doc.Section]:
             lowest += (
                 f"; {count(never, report.noun)} of {len(table):,} that occur {are} never found"
             )
-    texts = (_lead(report), second, lowest, confused, over)
+    texts = (_lead(report), lowest, confused)
     block = doc.Text([f"{text}." for text in texts if text], "lead", depth=ALWAYS)
     return [doc.Section("verdict", "In short", [block]), *doc.doubts(report.doubts())]
 
 
 def _lead(report: RunReport) -> str:
-    """The measure that leads, with its interval, and others that need no words."""
+    """The measure that leads, with its interval, and others."""
     means, lead = report.means, report.lead
     parts = []
     if lead:
@@ -399,29 +358,9 @@ def _lead(report: RunReport) -> str:
         if report.statistics is None and low >= 0:
             ends = [low, high]
         interval = " (95% interval {} to {})".format(*aligned(ends)) if len(ends) else ""
-        parts.append(_LEADS[lead].format(number(means[lead]) + interval))
-    if report.one_label:
-        names = {
-            "balanced_accuracy": "balanced accuracy",
-            "macro_f1": "macro F1",
-            "macro_auroc": "macro AUROC",
-        }
-        more = [f"{what} {number(means[m])}" for m, what in names.items() if m in means]
-    else:
-        exact = "subset_accuracy" if "subset_accuracy" in means else "exact_match"
-        told = {exact: "label sets are exactly right", "hamming_loss": "single labels are wrong"}
-        shown = {m: what for m, what in told.items() if m in means and m != lead}
-        more = [f"{_percent(means[m])} of the {what}" for m, what in shown.items()]
-    return "; ".join([*parts, *more])
-
-
-def _percent(share: float) -> str:
-    """A share to read.
-
-    >>> _percent(0.1234), _percent(0.00012), _percent(1.0)
-    ('12.3%', '0.012%', '100%')
-    """
-    return f"{number(100 * share, 3 if share >= 0.001 else 2)}%"
+        parts.append(f"{lead} is {number(means[lead])}{interval}")
+    beside = [m for m in _BESIDE if m in means and m != lead]
+    return ", ".join([*parts, *(f"{m} {number(means[m])}" for m in beside)])
 
 
 def measures(report: RunReport) -> doc.Section:
@@ -457,33 +396,25 @@ def measures(report: RunReport) -> doc.Section:
     without = (f"No interval for {listed(ms, 8)}: {why}." for why, ms in absent.items())
     made = doc.Table(columns, things="measures", depth=ALWAYS, most=len(MEASURES))
     blocks = [made, *map(doc.note, [*report.intervals.warnings, *without])]
-    hint = f"{len(table)} of them, with directions"
-    return doc.Section("measures", "Measures", blocks, hint=hint)
+    return doc.Section("measures", "Measures", blocks)
 
 
 def _labels(report: RunReport) -> doc.Section | None:
     table, noun = report.labels, report.noun
     if table.empty:
         return None
-    caption = (
-        f"Of the instances with a {noun}, true or predicted: the share where it was found, missed, "
-        "or predicted wrongly; the lowest F1 first."
-    )
-    if len(table) > TOP:
-        caption += f" Drawn: {TOP} of {count(len(table), noun)}."
-    if silent := len(report.ev.label_names) - len(table):
-        caption += f" Not drawn: {count(silent, noun)} without a true or predicted instance."
     shown = table.head(_LABELS)
     columns = [
         doc.names(noun, shown.index),
         *_counts(shown, "support", "tp", "fp", "fn", "tn"),
         *(doc.decimals(c.replace("f1", "F1"), shown[c], 3) for c in ("precision", "recall", "f1")),
     ]
-    title = "In numbers, the lowest F1 first"
-    numbers = doc.Table(columns, len(table), title=title, things="labels", folded=True)
-    drawn = doc.Figure(run_labels(table), caption, numbers)
+    note = "The lowest F1 first."
+    if silent := len(report.ev.label_names) - len(table):
+        note += f" Left out: {count(silent, noun)} without a true or predicted instance."
+    made = doc.Table(columns, len(table), things=plural(noun), note=note)
     title = "Classes" if report.one_label else "Labels"
-    return doc.Section("labels", title, [drawn], hint="the worst first, with confusion counts")
+    return doc.Section("labels", title, [made])
 
 
 def _counts(table: pd.DataFrame, *columns: str, **heads: str) -> list[Column]:
@@ -502,16 +433,14 @@ def _curves(report: RunReport) -> doc.Section | None:
     if curves is None:
         return None
     areas = curves.areas
-    drawn = f"Thick: {curves.together}, pooled. Thin: each {noun}."
-    if len(areas) > SCORE_CURVES_NAMED:
-        named = f"Named: the {plural(noun)} with the lowest average precision"
-        drawn = f"Thick: {curves.together}, pooled. {named}; grey: others."
+    lowest = f"the {plural(noun)} with the lowest average precision"
+    drawn = f"Thick: {curves.together}, pooled. Thin: {lowest}."
     over = " Each curve joins the instances of all folds." if len(report.ev.folds) else ""
     blocks: list[Any] = []
     if not np.isnan(curves.whole["average_precision"]):
         lines = curves.lines("average_precision", ["recall", "precision"], None)
         heads = "Recall", "Precision", "average precision"
-        svg = score_curves(*lines, heads, "Precision against recall")
+        svg = score_curves(lines, heads, "Precision against recall")
         caption = f"{drawn}{over}" if curves.several else over
         shown = areas.head(_LABELS)
         known = {"average_precision": "average precision", "auroc": "AUROC"}
@@ -520,11 +449,11 @@ def _curves(report: RunReport) -> doc.Section | None:
         columns += [doc.decimals(head, shown[c], 3) for c, head in known.items() if c in shown]
         title, things = "Areas in numbers, the lowest first", plural(noun)
         table = doc.Table(columns, len(areas), title, things=things, folded=True, depth=PAGE)
-        blocks.append(doc.Figure(svg, caption, table if curves.several else None))
+        blocks += [doc.Figure(svg, caption), *([table] if curves.several else [])]
     if not np.isnan(curves.whole["auroc"]):
         lines = curves.lines("auroc", ["fpr", "recall"], (0.0, 0.0))
         heads = "False positive rate", "Recall (true positive rate)", "AUROC"
-        svg = score_curves(*lines, heads, "ROC curves", diagonal=True)
+        svg = score_curves(lines, heads, "ROC curves", diagonal=True)
         blocks.append(doc.Figure(svg, "Scores that tell nothing would follow the dashed line."))
     if len(curves.bins):
         what, share = "labels by their probability", "that is true"
@@ -537,33 +466,22 @@ def _curves(report: RunReport) -> doc.Section | None:
         bins = curves.bins[["mean_score", "share"]].to_numpy(float)
         svg = reliability(bins, "Reliability of the probabilities")
         blocks.append(doc.Figure(svg, caption))
-    hint = "precision and recall, ROC, reliability"
-    return doc.Section("curves", "Curves", blocks, hint=hint) if blocks else None
+    return doc.Section("curves", "Curves", blocks) if blocks else None
 
 
 def _profile(report: RunReport) -> doc.Section | None:
     profiles = report.profiles
     if not profiles:
         return None
-    rises = [
-        f"Mean loss of {KINDS[kind]} over the degrees of dependence {number(p.area)}, rise "
-        f"{number(p.slope)}."
-        for kind, p in profiles.items()
-    ]
     caption = (
         "Binomial loss: the mean over all sets of k labels of the largest error in the set, from "
         f"the Hamming loss (k = 1) to the subset 0/1 loss (k = {len(report.ev.label_names)}). The "
-        f"flatter the line, the more the errors fall on the same instances. {' '.join(rises)}"
+        f"flatter the line, the more the errors fall on the same instances."
     )
-    ks = next(iter(profiles.values())).parameters
-    at = _steps_between(0, len(ks) - 1, _SHOWN)
-    columns = [Column("k", [*map(str, ks[at])], "<")]
-    columns += [doc.alike(KINDS[kind], p.losses[at]) for kind, p in profiles.items()]
-    table = doc.Table(columns, title="In numbers", folded=True, depth=PAGE)
     losses = {KINDS[kind]: pd.Series(p.losses, p.parameters) for kind, p in profiles.items()}
     curves = pd.DataFrame({"loss": pd.concat(losses), "low": np.nan, "high": np.nan})
-    figure = doc.Figure(profile_lines(curves, "binomial", "Loss profile"), caption, table)
-    return doc.Section("profile", "Loss profile", [figure], hint="from Hamming to subset 0/1")
+    figure = doc.Figure(profile_lines(curves, "binomial", "Loss profile"), caption)
+    return doc.Section("profile", "Loss profile", [figure])
 
 
 def _hierarchy(report: RunReport) -> doc.Section | None:
@@ -581,7 +499,7 @@ def _hierarchy(report: RunReport) -> doc.Section | None:
         counted = _counts(most, "errors", "fp", "fn", "support", **heads)
         columns = [Column("class", places, "<"), *counted]
         blocks.insert(0, doc.Table(columns, title="Classes with the most errors", depth=PAGE))
-    return doc.Section("hierarchy", "Hierarchy", blocks, hint="where the errors lie")
+    return doc.Section("hierarchy", "Hierarchy", blocks)
 
 
 def _folds(report: RunReport) -> doc.Section | None:
@@ -594,12 +512,5 @@ def _folds(report: RunReport) -> doc.Section | None:
         doc.counts("instances", report.ev.fold_sizes[shown.index]),
         *(doc.alike(name(m), shown[m]) for m in shown),
     ]
-    first: Any = doc.Table(
-        columns, len(folds), "All in numbers", things="folds", folded=True, depth=PAGE
-    )
-    others = [m for m in folds if MEASURES[m].range != (0, 1)]
-    if len(others) < len(folds.columns):
-        left = f" Not drawn, for their range is another: {listed(others, 8)}." if others else ""
-        svg = run_folds(folds.drop(columns=others), report.means)
-        first = doc.Figure(svg, f"A dot is a fold, the line its mean.{left}", first)
-    return doc.Section("folds", "Folds", [first], hint=f"{len(folds)} of them, a dot each")
+    table = doc.Table(columns, len(folds), things="folds", depth=PAGE)
+    return doc.Section("folds", "Folds", [table])

@@ -180,8 +180,7 @@ def provenance_section(c: Comparison, made_by: doc.Provenance) -> doc.Section:
             doc.definitions({m: c.study.directions[m] for m in c.study.measures}),
         ]
 
-    hint = "every choice, its source, and what reproduces it"
-    return doc.Section("provenance", "Methods and provenance", doc.Late(blocks), hint=hint)
+    return doc.Section("provenance", "Methods and provenance", doc.Late(blocks))
 
 
 def study_data(c: Comparison) -> Data:
@@ -450,7 +449,6 @@ KINDS = ("method", "dataset", "cell", "pair")
 _SCATTER = {
     "sd": ("± sd", "± sd: over repeats; SE: standard error of their mean."),
     "standard_error": ("SE", ""),
-    "fold_sd": ("sd over folds", ""),
 }
 _FACTS = {
     "dataset": "dataset",
@@ -544,15 +542,12 @@ def _cell(c: Comparison, method: str, dataset: str, base: str) -> list[Any]:
     ]
     study, who = c.study, f"{name(method)} on {name(dataset)}"
     repeats = 0 if study.repeats is None else int(study.n_repeats.get((dataset, method), 0))
-    made_of = "those of one run" if len(runs) else "as given"
-    made_of = f"means over {repeats} runs" if repeats > 1 else made_of
+    made_of = f"means over {repeats} runs" if repeats > 1 else "those of one result"
     over = f", over {count(len(folds), 'fold')}" if len(folds) else ""
     about = f"The values of {who} are {made_of}{over}."
     if (dataset, method) in study.filled:
-        reasons = {"dnf": "did not finish", "complete": "lacks a value of some measure"}
-        why = reasons.get(study.statuses().get((dataset, method), ""), "has no result")
         about = (
-            f"{who} {why}: what is missing counts as the worst of the dataset (policy "
+            f"{who} has no result: what is missing counts as the worst of the dataset (policy "
             f"{study.missing})."
         )
     blocks: list[Any] = [
@@ -614,22 +609,6 @@ def _method(c: Comparison, method: str, base: str) -> list[Any]:
         _flow([f"{name(method)} has {place}, with {rank}."]),
         _open_table(columns, "On each dataset", things="datasets"),
     ]
-    if c.deciding is not None:
-        pairs = part.pairs_of(c, method)
-        apart = dict.fromkeys(c.separated, "better")
-        apart |= {(worse, better): "worse" for better, worse in c.separated}
-        against = [
-            doc.names("against", pairs["method_b"], about={"method": method}),
-            *units.differences(c, pairs),
-            doc.pvalues(
-                "p", pairs[c.deciding.test.column], note=f"p: {decision.deciding_test(c)}."
-            ),
-            Column(
-                "separated", [apart.get((method, other), "") for other in pairs["method_b"]], "<"
-            ),
-            doc.won_tied_lost(pairs),
-        ]
-        blocks.append(_open_table(against, "Against the others", things="methods"))
     of_method = study.runs[study.runs["method"] == method] if len(study.runs) else ()
     if base and len(of_method):
         blocks.append(replace(_runs(c, of_method, [], base), folded=len(of_method) > RUNS))
@@ -653,28 +632,10 @@ def _dataset(c: Comparison, dataset: str) -> list[Any]:
     if filled:
         missing = f"missing and count as the worst (policy {c.study.missing})"
         texts.append(f"Results of {listed(filled)} are {missing}.")
-    if f"folds.{dataset}" in c.absent:
-        texts.append(f"Its folds were not tested: {c.absent[f'folds.{dataset}']}")
-    blocks: list[Any] = [
+    return [
         _flow(texts),
         _open_table(columns, "Ranking on this dataset", total=len(fused.flows), things="methods"),
     ]
-    if len(c.study.measures) > 1:
-        alone = fused.unicriterion.loc[flows.index]
-        title = "Net flow φ by each measure alone, on this dataset"
-        blocks.append(
-            ranking.grid(
-                alone, "method", _narrow(c, alone), partial(fixed, decimals=2), title=title
-            )
-        )
-    for unit in ("folds", "instances"):
-        if (tests := c.tests_over(unit).get(dataset)) is not None:
-            blocks += units.told({dataset: tests}, doc.PAPER)
-    if c.profiles is not None and dataset in c.profiles.datasets:
-        from mlflow_mleval.report.content.profiles import curves_figure
-
-        blocks.append(curves_figure(c.profiles, dataset))
-    return blocks
 
 
 def _pair(c: Comparison, a: str, b: str) -> list[Any]:
@@ -696,13 +657,6 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
         *map(Column, heads, zip(*means, strict=True)),
         doc.better(c.study.directions[m] for m in measures.index),
     ]
-    ranks, phi = c.ranks[[a, b]], c.fusion.phi[[a, b]]
-    less = f"φ difference: the net flow of {name(a)} less that of {name(b)}."
-    by_dataset = [
-        doc.names("dataset", ranks.index),
-        *(doc.numbers(f"rank of {head}", ranks[m]) for head, m in zip(heads, ranks, strict=True)),
-        doc.decimals("φ difference", phi[a] - phi[b], 3, note=less),
-    ]
     rows = c.ranking.set_index("method").loc[[a, b]]
     places = [
         f"{name(m)} has place {row.position} (mean rank {fixed(row.mean_rank, 2)})"
@@ -720,7 +674,6 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
         _flow(texts),
         *_tests(c, a, b),
         _open_table(columns, "By each measure, over the datasets", most=len(measures)),
-        _open_table(by_dataset, "On each dataset", things="datasets"),
         *_profiles(c, a, b),
     ]
 

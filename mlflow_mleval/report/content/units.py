@@ -6,9 +6,9 @@ What is special to a kind of unit stands in its class: columns of its table, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -25,15 +25,12 @@ from mlflow_mleval.analysis.pairs import (
 from mlflow_mleval.measures.metric_names import range_of
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, PAGE, PAPER, Column, Data, Frames, listed, name
-from mlflow_mleval.report.content import decision
 from mlflow_mleval.report.content.ranking import only_best, rows_of_best
 from mlflow_mleval.report.document import Brief, Document
-from mlflow_mleval.report.figures import TOP, Tikz
+from mlflow_mleval.report.figures import Tikz
 from mlflow_mleval.report.figures.comparisons import (
-    MOST_BARS,
     critical_difference,
     pairwise_matrix,
-    shown_cliques,
 )
 from mlflow_mleval.report.text import ARROWS, confidence, level, number, percent, pvalue
 from mlflow_mleval.sentences import all_of, count, grouped, span
@@ -171,7 +168,7 @@ def _shortened(tests: Tests, provenance: doc.Provenance, notes: Sequence[str]) -
     first = parts[0]
     verdict = first.verdict(name)
     if len(parts) > 1:
-        told = " ".join([*depends(crossings(tests)), f"Tests over {first.unit}: {_hint(tests)}"])
+        told = " ".join([*depends(crossings(tests)), f"Tests over {first.unit}: {_counted(tests)}"])
         verdict = f"{told}; {first.about}."
     doubts = [*notes, *dict.fromkeys(text for one in parts for text in one.warnings)]
     methods = list(dict.fromkeys(str(method) for one in parts for method in one.methods))
@@ -251,23 +248,15 @@ def _section(
         lost_depth = ALWAYS if unit == "answers" else PAPER
         return made + doc.points(_not_tested(absent), "Not tested", depth=lost_depth)
 
-    lost = ""
-    if unit == "folds":
-        from mlflow_mleval.analysis.fold_comparison import lost_pairs
-
-        lost = lost_pairs(cast("Iterable[FoldComparison]", tests.values()))
-    hint = "described" if about else f"{_hint(tests)}{lost}"
-    return doc.Section(_KINDS[unit].key, _KINDS[unit].title, doc.Late(blocks, ALWAYS), hint)
+    return doc.Section(_KINDS[unit].key, _KINDS[unit].title, doc.Late(blocks, ALWAYS))
 
 
 def _not_tested(absent: Mapping[str, str]) -> list[str]:
     return [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
 
 
-def _hint(tests: Tests) -> str:
+def _counted(tests: Tests) -> str:
     """How many pairs are separated on how many datasets."""
-    if not tests:
-        return "not tested"
     by_pair = pd.concat([one.by_pair["separated"] for one in tests.values()])
     return (
         f"{int(by_pair.sum()):,} of {count(len(by_pair), 'pair')} separated on "
@@ -351,7 +340,6 @@ def pairs_table(tests: Tests) -> doc.Table:
     return doc.Table(
         [*columns, *others],
         total,
-        caption=f"Pairs of methods over {first.unit}",
         key=kind.pairs_file.replace("_", "-"),
         things="pairs",
         depth=ALWAYS,
@@ -400,15 +388,18 @@ def over_datasets(c: Comparison) -> doc.Section:
             columns.append(Column("datasets", [*map(str, shown["n"])], keep=3, note=note))
         columns += [doc.won_tied_lost(shown, keep=3), *others]
         at_once = max(len(c.separated), FEW)
-        caption = "Pairs of methods"
-        pairs = doc.Table(columns, c.n_pairs, "", caption, "pairs", things="pairs", shown=at_once)
+        title = (
+            "Pairs of methods"
+            if c.options["control"] is None
+            else "Every method against the control"
+        )
+        pairs = doc.Table(columns, c.n_pairs, title, "pairs", things="pairs", shown=at_once)
         tests = [doc.Text([*omnibus(c), f"For pairs: {c.decision}"]), _diagram(c)]
         if c.options["control"] is not None:
-            return [*tests, replace(pairs, title="Every method against the control")]
+            return [*tests, pairs]
         return [doc.Beside(tests, [_matrix(c)]), pairs]
 
-    found = f"{len(c.separated)} of {count(c.n_pairs, 'pair')} separated"
-    return doc.Section("differences", "Differences", doc.Late(blocks), found)
+    return doc.Section("differences", "Differences", doc.Late(blocks))
 
 
 _EVERY = ("alpha", "control", "significant_pairs", "warnings")
@@ -432,9 +423,8 @@ def data_over_datasets(c: Comparison) -> Data:
     rest |= {"cliques": c.cliques}
     unit = c.decides_over
     if unit and (c.deciding is None or c.deciding.test.over != unit):  # units where datasets cannot
-        said = [c.decision, *(doc.plain(sentence.text) for sentence in decision.by_fold(c))]
         cliques, _ = cliques_with_letters(apart(c.order, c.told_apart))
-        rest |= {"decides": unit, "decision": " ".join(said), "separated": c.told_apart}
+        rest |= {"decides": unit, "separated": c.told_apart}
         rest |= {"cliques": cliques}
     needed = c.needed_by
     if needed is not None:  # the many that nothing carries alone are not listed
@@ -486,8 +476,6 @@ def _diagram(c: Comparison) -> doc.Figure:
         f"Mean ranks over {count(len(c.ranks), 'dataset')}, 1 is best. {says}; dotted, it passes "
         f"over others.{only_best(len(c.order))}"
     )
-    if (more := len(shown_cliques(bars, c.order[:TOP])) - MOST_BARS) > 0:
-        caption += f" The {MOST_BARS} longest bars are drawn, {more} more are not."
     drawn = (c.ranks.mean()[c.order], bars, present(c.deciding).critical_difference)
     svg, tikz = critical_difference(*drawn), str(critical_difference(*drawn, Tikz))
     return doc.Figure(svg, caption, title=svg.title, tikz=tikz)
@@ -590,7 +578,7 @@ def means_table(folds: Mapping[str, FoldComparison]) -> doc.Table:
     return doc.Table(
         columns,
         len(rows),
-        caption="Means over folds",
+        title="Means over folds",
         things="methods",
         depth=ALWAYS,
         key="fold-means",
@@ -656,8 +644,6 @@ class Folds(Kind):
             )
         note = "Direction: of the means; the test itself has none."
         columns.append(Column("direction", rows["direction"].tolist(), "<", keep=3, note=note))
-        head = "Λ" if tests.is_five_by_two else "T²"
-        columns.append(doc.alike(head, rows["statistic"], keep=1))
         if rows["n"].nunique() > 1:
             note = "Folds: how many both methods have."
             columns.append(Column("folds", rows["n"].map(str).tolist(), keep=3, note=note))
@@ -752,8 +738,7 @@ class Answers(Kind):
             doc.decimals("φ", table["phi"], 3, note=flow),
             Column("ranks", ranks, note="Ranks: those that the separated pairs leave."),
         ]
-        caption = f"Fused ranking over {len(c.measures)} measures"
-        return doc.Table(columns, caption=caption, key="answer-ranking", first=True, depth=ALWAYS)
+        return doc.Table(columns, key="answer-ranking", first=True, depth=ALWAYS)
 
     def differing(self, c: AnswerComparison, rows: pd.DataFrame) -> doc.Table:
         a, b = map(name, c.compared)
@@ -767,9 +752,8 @@ class Answers(Kind):
         for head, side in (("trace", "a"), ("trace of the other", "b")):
             links = map(doc.Link.to, rows[f"link_{side}"], rows[f"address_{side}"])
             columns.append(Column(head, [*links], "<", keep=1))
-        caption = f"The answers on which {a} and {b} differ most"
         note = f"Scores: {a} | {b}."
-        return doc.Table(columns, caption=caption, key="differing", note=note, most=10)
+        return doc.Table(columns, key="differing", note=note, most=10)
 
     def agreement(self, c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
         rows = found.sort_values("correlation", key=abs, ascending=False).head(ANSWERS_ROWS)
@@ -780,8 +764,7 @@ class Answers(Kind):
             doc.decimals("correlation", rows["correlation"], 2, note=how),
             doc.counts("answers", rows["n"], keep=1),
         ]
-        caption = "Agreement of the scorers"
-        return doc.Table(columns, len(found), caption=caption, key="agreement", most=8)
+        return doc.Table(columns, len(found), key="agreement", most=8)
 
     def sampling(self, c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
         rows = found.head(ANSWERS_ROWS)
@@ -797,8 +780,7 @@ class Answers(Kind):
             doc.alike("twice the questions", rows["with_questions"], 2),
             doc.alike("twice the samples", rows["with_samples"], 2),
         ]
-        caption = "Questions and samples as sources of variance"
-        return doc.Table(columns, len(found), caption=caption, key="sampling", most=8)
+        return doc.Table(columns, len(found), key="sampling", most=8)
 
     def needed(self, c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
         from mlflow_mleval.analysis.answer_comparison import POWER
@@ -818,8 +800,7 @@ class Answers(Kind):
             doc.counts("now", rows["n"], keep=1),
             Column("needed", needed, note=note),
         ]
-        caption = "Size of an evaluation that would find the difference"
-        return doc.Table(columns, len(found), caption=caption, key="needed", most=8)
+        return doc.Table(columns, len(found), key="needed", most=8)
 
 
 _KINDS = {

@@ -1,7 +1,7 @@
 """A comparison drawn: ranks, weights, critical differences, pairs, gates, time."""
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, combinations, pairwise
 from typing import Any
 
@@ -36,19 +36,13 @@ from mlflow_mleval.report.text import (
     number,
     percent,
     pvalue,
-    shorten,
     shortened,
     terminal,
 )
-from mlflow_mleval.sentences import count, span
+from mlflow_mleval.sentences import count
 
 # --------------------------------------------------------------------------------------------------
-# Small marks that stand in the rows of a table: a bar around zero, a strip of ranks.
-
-HEIGHT = 14
-#: The width of a strip, in pixels and so at most in datasets.
-CELLS = 88
-
+# A picture that runs through the rows of a table.
 
 #: Of a picture that runs through the rows of a table: the height of a row where there are up to
 #: DENSE and where there are more, and how many per cent stay free at both ends.
@@ -81,7 +75,7 @@ def rungs(
             svg.level(height / 2, at(low), at(high), "whisker")
         for value in single.get(row, ()):
             svg.dot(at(value), height / 2, 2.5, "single")
-        svg.dot(at(mean), height / 2, 4.5, "faccent", tip=f"{title} {number(mean)}")
+        svg.dot(at(mean), height / 2, 4.5, "faccent")
         drawn.append(svg)
     axis = Svg(title, "", 34, 0, inline=True)
     axis.text(0, SMALL, title, "muted small")
@@ -92,106 +86,57 @@ def rungs(
     return drawn, axis, x
 
 
-def rank_strip(ranks: pd.Series, n_methods: int, imputed: Collection[str] = ()) -> Svg:
-    """One cell a dataset, the stronger its colour the better the method's rank there; a dot marks
-    rank 1, a frame a rank that comes from a value that a policy supplied.
-    """
-    stars = {dataset: "*" * (dataset in imputed) for dataset in ranks.index}
-    step = min(13.0, CELLS / len(ranks))
-    gap = 1 if step > 3 else 0
-    words = ", ".join(f"{d} {number(rank)}{stars[d]}" for d, rank in ranks.items())
-    svg = Svg(words if len(ranks) <= 40 else "", "", HEIGHT, step * len(ranks), inline=True)
-    for i, (where, rank) in enumerate(ranks.items()):
-        style = "faccent imputed" if stars[where] else "faccent"
-        strength, tip = shade(rank, n_methods), f"{where}: rank {number(rank)}{stars[where]}"
-        svg.rect(i * step, 0, step - gap, HEIGHT, style, fill_opacity=strength, tip=tip)
-        if rank == 1 and step > 5:
-            svg.dot(i * step + (step - gap) / 2, HEIGHT / 2, 2, "fbg", pointer_events="none")
-    return svg
-
-
 def shade(rank: float, n_methods: int) -> float:
     """How strong a rank is drawn: from 1 for the best to almost nothing for the worst."""
     return 1.0 - 0.93 * (rank - 1) / max(n_methods - 1, 1)
 
 
-NOBODY = "nobody"
-#: Pieces of a strip; more ranks share pieces.
-PIECES = 60
-
-
 def rank_acceptability(shares: pd.DataFrame) -> Svg:
     """A strip a method of the shares of its ranks (methods x ranks 1, 2, …, in order), the best at
-    the left and strongest.
+    the left and strongest; of more than thirty the first thirty.
     """
     drawn = shares.iloc[:TOP]
-    n = shares.shape[1]
     firsts = [percent(share, bare=True) for share in drawn.iloc[:, 0]]
     words = "; ".join(map("{} first in {}".format, drawn.index, firsts))
     title, words = "Rank acceptability", f"Share of random weights that give each rank: {words}."
     svg = Rows(title, words, drawn.index, 150, "method")
-    svg.heads({92: "first", 0: "likely ranks"})
-    x = Scale(0, 1, svg.room + 8, WIDTH - 140)
-    for y, method, first, row in zip(
-        svg.rows(drawn.index[:1]), drawn.index, firsts, drawn.to_numpy(float), strict=True
-    ):
-        edges = np.append(0.0, np.cumsum(row))
-        for best, worst in pairwise([*range(0, n, math.ceil(n / PIECES)), n]):
-            a, b = edges[best], edges[worst]
+    svg.heads({0: "first"})
+    x = Scale(0, 1, svg.room + 8, WIDTH - 48)
+    rows = zip(svg.rows(drawn.index[:1]), firsts, drawn.to_numpy(float), strict=True)
+    for y, first, row in rows:
+        edges = np.append(0.0, np.cumsum(row[:TOP]))
+        for i, (a, b) in enumerate(pairwise(edges)):
             if b - a > 0.0005:
-                tip = f"{method}: rank {span(best + 1, worst)} in {percent(b - a, bare=True)}"
-                strength = shade((best + worst + 1) / 2, n)
-                width = x(b) - x(a) - 0.6
-                svg.rect(x(a), y - 8, width, 16, "faccent", fill_opacity=strength, tip=tip)
-        svg.at_right(y, first, 92)
-        svg.at_right(y, likely(row), class_="muted")
+                strength = shade(i + 1, shares.shape[1])
+                svg.rect(x(a), y - 8, x(b) - x(a) - 0.6, 16, "faccent", fill_opacity=strength)
+        svg.at_right(y, first)
     svg.axis(x, svg.bottom, about=4, label=lambda t: f"{t:.0%}")
     return svg
 
 
-def likely(shares: np.ndarray) -> str:
-    """The central ranks that hold 95% of the draws, as "2–5".
-
-    >>> likely(np.array([0.0, 0.5, 0.5, 0.0]))
-    '2–3'
-    """
-    total = np.cumsum(shares)
-    low, high = (np.searchsorted(total, [0.025 + 1e-12, 0.975 - 1e-12]) + 1).tolist()
-    return span(low, min(high, len(shares)), "–")
-
-
 def weight_intervals(table: pd.DataFrame) -> Svg:
-    """A pale bar where the leader stays, a dark one where the whole order does, a tick at the
-    weight; who takes over beside it.
+    """A bar where the leader stays, a tick at the weight.
 
     Of more than thirty measures those with the narrowest ranges are drawn.
     """
     width = (table["weight_high"] - table["weight_low"]).sort_values(kind="stable")
     drawn = table if len(table) <= TOP else table.loc[width.index[:TOP]]
-    rivals, ranges = {}, {}
-    for m, row in drawn.iterrows():
-        weight, low, high = (fixed(v, 3) for v in (row.weight, row.weight_low, row.weight_high))
-        there = [
-            f"{shorten(rival, 14)} {where}"
-            for rival, where in ((row.rival_low, f"below {low}"), (row.rival_high, f"above {high}"))
-            if not pd.isna(rival)
-        ]
-        rivals[m] = ", ".join(there) or NOBODY
-        ranges[m] = f"weight {weight}, leader stays from {low} to {high}, {rivals[m]}"
-    words = "; ".join(map(": ".join, ranges.items()))
-    words = f"Range of each weight, the others rescaled, in which the leader stays. {words}."
+    rows = [
+        [fixed(v, 3) for v in (r.weight, r.weight_low, r.weight_high)] for r in drawn.itertuples()
+    ]
+    words = "; ".join(
+        f"{measure} {weight}, from {low} to {high}"
+        for measure, (weight, low, high) in zip(drawn.index, rows, strict=True)
+    )
+    words = f"Range of each weight, the others rescaled, in which the leader stays: {words}."
     svg = Rows("Weight stability", words, drawn.index, 150, "measure")
-    x = Scale(0, 1, svg.room + 8, WIDTH - 178)
-    svg.text(WIDTH - 168, 12, "who takes the lead", "muted")
+    svg.heads({0: "leader stays"})
+    x = Scale(0, 1, svg.room + 8, WIDTH - 104)
     svg.axis(x, svg.bottom, 20, about=4)
-    for y, (measure, row) in zip(svg.rows(), drawn.iterrows(), strict=True):
-        ends, tip = (row.weight_low, row.weight_high), f"{measure}: {ranges[measure]}"
-        svg.bar(x, ends, y - 6, 12, "faccent", fill_opacity=0.28, tip=tip)
-        a, b = x(row.order_weight_low), x(row.order_weight_high)
-        svg.rect(min(a, b - 1), y - 6, max(b - a, 1), 12, "faccent")
+    for y, row, (_, low, high) in zip(svg.rows(), drawn.itertuples(), rows, strict=True):
+        svg.bar(x, (row.weight_low, row.weight_high), y - 6, 12, "faccent", fill_opacity=0.28)
         svg.upright(x(row.weight), y - 8, y + 8, "tick")
-        style = "small muted" if rivals[measure] == NOBODY else "small"
-        svg.text(WIDTH - 168, y + 4, fit(rivals[measure], 168, SMALL), style)
+        svg.at_right(y, f"{low} – {high}", class_="muted")
     return svg
 
 
@@ -223,17 +168,14 @@ def bump(ranks: pd.DataFrame) -> Svg:
         svg.upright(x(i), top - 8, bottom - 8)
     leaders = list(order.index[(drawn == 1).any(axis=1)])[:COLOURS]
     for method, places in drawn.iloc[::-1].iterrows():
-        style, line, fill, r = None, "plain thin", "fgrey", 2.2
+        style, line = None, "plain thin"
         if method in leaders:
-            kind = leaders.index(method)
-            style, line, fill, r = "strong", f"c{kind} thick", f"f{kind}", 4
+            style, line = "strong", f"c{leaders.index(method)} thick"
         heights = [top + (rank - 1) * BUMP_ROW for rank in places]
         points = [(x(i), y) if y == y else None for i, y in enumerate(heights)]
         for a, b in pairwise(points):
             if a and b:
                 svg.line(*a, *b, line)
-        for at in filter(None, points):
-            svg.dot(*at, r, fill, tip=f"{method}: {texts[method]}")
         svg.name(room, heights[0] + SIZE / 3, method, room - 4, style, "end")
         if points[-1]:
             svg.name(WIDTH - room, heights[-1] + SIZE / 3, method, room - 4, style)
@@ -241,7 +183,7 @@ def bump(ranks: pd.DataFrame) -> Svg:
 
 
 #: How far an arc may reach to the right.
-SWEEP = 84
+SWEEP = 180
 
 
 def correlation_graph(
@@ -249,55 +191,36 @@ def correlation_graph(
     threshold: float,
     groups: Sequence[Sequence[str]],
     kept: Sequence[str],
-    weights: pd.Series,
-    arrows: Mapping[str, str],
-    stands_for: Mapping[str, str],
 ) -> Svg:
-    """One row a measure: its weight as a bar, a filled dot if the filter keeps it, arcs to the
-    measures it follows closely.
+    """One row a measure: a filled dot if the filter keeps it, arcs to the measures it follows
+    closely.
 
     `correlation` is the absolute one, averaged over datasets; arcs join what lies above
-    `threshold`; connected `groups` get a colour each; `arrows` say by measure which way is better,
-    `stands_for` because of which other one the filter drops it.
+    `threshold`; connected `groups` get a colour each. Of more than thirty measures the first thirty
+    are drawn, those of groups first.
     """
-    large = sorted((list(g) for g in groups if len(g) > 1), key=len, reverse=True)
-    place = {m: i for i, g in enumerate(large) for m in g}
-    order = sorted(correlation.index, key=lambda m: (place.get(m, len(large)), -weights[m]))
-    drawn = pd.Index(order)[pd.Index(order).isin(weights[order].nlargest(TOP).index)]
+    several = sorted((list(g) for g in groups if len(g) > 1), key=len, reverse=True)
+    place = {m: i for i, g in enumerate(several) for m in g}
+    drawn = sorted(correlation.index, key=lambda m: place.get(m, len(several)))[:TOP]
     between = ((pair, float(correlation.loc[pair])) for pair in combinations(drawn, 2))
     pairs = {pair: r for pair, r in between if r > threshold}
     words = "; ".join(f"{a} and {b} {number(r, 2)}" for (a, b), r in pairs.items()) or "none"
     above = f"above {threshold:g}"
     words = f"Pairs of measures with an average absolute correlation {above}: {words}."
-    svg = Rows("Correlated measures", words, drawn, 146, "measure", below=4)
-    x = Scale(0, float(weights[drawn].max()), svg.room + 24, svg.room + 110)
-    spine = x.stop + 66
-    svg.text(x.start, 12, "weight", "muted")
+    svg = Rows("Correlated measures", words, drawn, 300, "measure", below=4)
+    spine = svg.room + 24
     svg.text(spine - 5, 12, f"correlated {above}", "muted")
     y = dict(zip(drawn, svg.rows(), strict=True))
-    for (a, b), r in pairs.items():
-        strength = 0.35 + 0.65 * (r - threshold) / (1 - threshold)
-        style = f"c{place.get(a, 0) % COLOURS} thin"
-        tip = f"{a} – {b}: {number(r, 3)}"
+    for a, b in pairs:
         tall = abs(y[a] - y[b]) / 2
         wide = min(SWEEP, 12 + 0.6 * tall)
         ends = f"{spine + 6:.1f} {y[a]:.1f}", f"{spine + 6:.1f} {y[b]:.1f}"
         path = f"M{ends[0]}A{wide:.1f} {tall:.1f} 0 0 1 {ends[1]}"  # half an ellipse to the right
-        svg.add("path", d=path, class_=style, stroke_opacity=strength, tip=tip)
-    beside = spine + SWEEP + 16
-    styles = {i: (f"f{i % COLOURS}", f"c{i % COLOURS}") for i in place.values()}
+        svg.add("path", d=path, class_=f"c{place.get(a, 0) % COLOURS} thin")
     for m in drawn:
-        svg.text(svg.room + 18, y[m] + 4, arrows.get(m, ""), "muted", "end")
-        svg.bar(x, (0, weights[m]), y[m] - 5, 10, "faccent")
-        svg.text(x(weights[m]) + 5, y[m] + 4, fixed(weights[m], 3))
-        fill, stroke = styles.get(place.get(m, -1), ("fgrey", "plain"))
-        style, tip = (fill, "kept") if m in kept else (f"fbg {stroke}", "redundant")
-        svg.dot(spine, y[m], 5, style, tip=tip)
-        if other := stands_for.get(m):
-            words = f"{fixed(correlation.loc[m, other], 2)} with "
-            shown = words + fit(other, WIDTH - beside - text_width(words, SMALL), SMALL)
-            tip = f"redundant: correlation {words}{other}"
-            svg.text(beside, y[m] + 4, shown, "small muted", tip=tip)
+        kind = place[m] % COLOURS if m in place else None
+        fill, stroke = ("fgrey", "plain") if kind is None else (f"f{kind}", f"c{kind}")
+        svg.dot(spine, y[m], 5, fill if m in kept else f"fbg {stroke}")
     return svg
 
 
@@ -343,7 +266,6 @@ def gaia(
         end = cx + 0.7 * unit * decision[0] / size, cy - 0.7 * unit * decision[1] / size
         svg.line(cx, cy, *end, "leader decision-axis")
         svg.dot(*end, 3.5, "faccent decision-axis")
-        point_label(svg, "decision axis", end, taken, "strong small decision-axis")
     shown = []
     for i, (method, place) in enumerate(places.items()):
         svg.dot(*place, 4.5, "fgrey" if i else "faccent", tip=method)
@@ -397,14 +319,12 @@ def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
             taken.append((x - 2, high - 2, x + 2, low + 2))
     styles = {"on": "faccent", "open": "hollow", "off": "fgrey"}
     for m, at in places.items():
-        svg.dot(*at, 5, styles[table.loc[m, "place"]], tip=f"{m}: {tips[m]}")
+        svg.dot(*at, 5, styles[table.loc[m, "place"]], tip=m)
     label_points(svg, places, taken, across.start)
     return svg
 
 
 LEVEL = 9
-#: More bars than this would hide what they say; the letters of the ranking table hold them all.
-MOST_BARS = 24
 
 
 def critical_difference(
@@ -424,9 +344,8 @@ def critical_difference(
     low = max(1, math.floor(ranks.iloc[0]))
     high = max(min(len(mean_ranks), math.ceil(ranks.iloc[-1])), low + 1)
     end = low + (cd or 0)
-    has_room = end - high <= (high - low) / 2
     room = room_for(methods, 124) + 48
-    x = Scale(low, max(high, end) if has_room else high, room + 14, WIDTH - room - 14)
+    x = Scale(low, max(high, end), room + 14, WIDTH - room - 14)
     places, short = [*map(x, ranks)], shortened(map(terminal, methods), 14)
     bars = _levels(shown_cliques(cliques, methods), places)
     top = 64 if cd is not None else 30
@@ -439,13 +358,9 @@ def critical_difference(
     )
     svg.axis_above(x, top, [t for t in x.ticks(12) if t == int(t)])
     if cd is not None:
-        about = f"critical difference {fixed(cd, 2)}"
-        if has_room:
-            a, b = x(low), x(end)
-            svg.path([(a, 20), (a, 28), (a, 24), (b, 24), (b, 20), (b, 28)], "ruler")
-        else:
-            about += ", more than this axis"
-        svg.text(x.start, 13, about, "muted")
+        a, b = x(low), x(end)
+        svg.path([(a, 20), (a, 28), (a, 24), (b, 24), (b, 20), (b, 28)], "ruler")
+        svg.text(x.start, 13, f"critical difference {fixed(cd, 2)}", "muted")
     for i, (method, place) in enumerate(zip(methods, places, strict=True)):
         left = i < half
         y = first + (i if left else len(methods) - 1 - i) * ROW
@@ -497,7 +412,7 @@ def _levels(groups: list[list[int]], places: list[float]) -> list[tuple[int, lis
     """Stack the bars so that none touches another: (level, members)."""
     ends: list[float] = []
     placed = []
-    for group in sorted(sorted(groups, key=lambda g: -len(g))[:MOST_BARS]):
+    for group in groups:
         level = next((k for k, end in enumerate(ends) if end + 10 < places[group[0]]), len(ends))
         ends[level : level + 1] = [places[group[-1]]]
         placed.append((level, group))
@@ -564,20 +479,15 @@ def _texts(rows: Sequence[Any], cell: float) -> list[list[str]]:
 def _cell(svg: Svg, row: Any, lines: Sequence[str], corner: Point, size: float) -> None:
     """One pair: its colour, its texts, and a frame where it is separated."""
     x, y = corner
-    tip = (
-        f"{row.method_a} against {row.method_b}: mean difference "
-        f"{number(row.mean_difference)}, {row.wins} wins, {row.ties} ties, {row.losses} losses, "
-        f"{pvalue(row.p)}{', separated' if row.separated else ''}"
-    )
     colour = "fpos" if row.mean_difference >= 0 else "fneg"
     strength = 0.06 + 0.3 * min(abs(row.effect_size), 1)
-    svg.rect(x + 0.5, y + 0.5, size - 1, size - 1, colour, fill_opacity=strength, tip=tip)
+    svg.rect(x + 0.5, y + 0.5, size - 1, size - 1, colour, fill_opacity=strength)
     first = y + size / 2 + 4 - (len(lines) - 1) * 7
     for k, text in enumerate(lines):
         style = "small strong" if k == 0 or (k == 2 and row.separated) else "small"
-        svg.text(x + size / 2, first + 14 * k, text, style, "middle", pointer_events="none")
+        svg.text(x + size / 2, first + 14 * k, text, style, "middle")
     if row.separated:
-        svg.rect(x + 1.5, y + 1.5, size - 3, size - 3, "sep", pointer_events="none")
+        svg.rect(x + 1.5, y + 1.5, size - 3, size - 3, "sep")
 
 
 def _sign_shown(value: float) -> str:
@@ -603,16 +513,13 @@ def differences_and_margins(rows: pd.DataFrame) -> Svg:
     svg.axis(x, svg.bottom, 6, label=number)
     svg.upright(x(0), 4, svg.bottom, "axis")
     worse = [label for label, v in zip(labels, shown["verdict"], strict=True) if v == "worse"]
-    drawn = zip(
-        svg.rows(worse), labels, shown.itertuples(), np.clip(ends, -most, most), strict=True
-    )
-    for y, label, row, (low, high, size) in drawn:
+    drawn = zip(svg.rows(worse), shown.itertuples(), np.clip(ends, -most, most), strict=True)
+    for y, row, (low, high, size) in drawn:
         if not math.isnan(low):
             svg.level(y, x(low), x(high), "arrow")
         if row.margin > 0:
             svg.upright(x(-row.margin), y - 7, y + 7, "tick")
-        tip = f"{label}: {number(row.difference)} [{number(row.low)}, {number(row.high)}]"
-        svg.dot(x(size), y, 4, "fneg" if row.verdict == "worse" else "faccent", tip=tip)
+        svg.dot(x(size), y, 4, "fneg" if row.verdict == "worse" else "faccent")
         svg.at_right(y, row.verdict, class_="muted small")
     if left:
         text = f"and {left} more rows in the table"
@@ -640,10 +547,8 @@ def ledger_steps(entries: pd.DataFrame) -> Svg:
     svg.text(WIDTH / 2, bottom + 36, "gate", "muted", "middle")
     if len(entries) > 1:
         svg.path([*zip(map(x, at), map(y, needed), strict=True)], "c0 thick")
-    for row, place, height in zip(entries.itertuples(), at, evidence, strict=True):
-        tip = f"gate {row.number}: {row.candidate}, {number(row.evidence)}, {row.decision}"
-        style = "faccent" if row.decision == "ship" else "hollow"
-        svg.dot(x(place), y(height), 4, style, tip=tip)
+    for ship, place, height in zip(shipped, at, evidence, strict=True):
+        svg.dot(x(place), y(height), 4, "faccent" if ship else "hollow")
     return svg
 
 
@@ -669,13 +574,12 @@ def leaders_over_time(then: pd.DataFrame, order: Sequence[str]) -> Svg:
         svg.text(x, bottom + 14, row.n_datasets, "muted small", "middle")
         svg.upright(x, 22, bottom)
         for method, y in heights.items():
-            tip = f"{method}, {row.moment}"
             if method == row.leader:
-                svg.dot(x, y, 6.5, "faccent", tip=f"{tip}: leads")
+                svg.dot(x, y, 6.5, "faccent")
             elif method in row.best_set:
-                svg.dot(x, y, 5, "hollow", tip=f"{tip}: may be as good")
+                svg.dot(x, y, 5, "hollow")
             elif method in row.methods:
-                svg.dot(x, y, 2, "fgrey", tip=f"{tip}: clearly worse")
+                svg.dot(x, y, 2, "fgrey")
     svg.text(svg.room, bottom + 14, "datasets", "muted small", "end")
     missed(svg, len(ever) - len(drawn), 0)
     return svg

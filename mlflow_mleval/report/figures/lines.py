@@ -1,22 +1,17 @@
-"""Lines and scatters drawn: loss profiles, folds, curves of scores, and one run by fold and
-label.
-"""
+"""Lines and scatters drawn: loss profiles, folds, and curves of scores."""
 
 import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
-from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.figures import (
     BOLD,
     COLOURS,
     SIZE,
     WIDTH,
     Point,
-    Rows,
     Scale,
     Svg,
     fit,
@@ -28,32 +23,13 @@ from mlflow_mleval.report.figures import (
     text_width,
 )
 from mlflow_mleval.report.figures import TOP as svg_TOP
-from mlflow_mleval.report.text import aligned, fixed, number
+from mlflow_mleval.report.text import aligned, number
 
 #: Methods whose folds and ellipse are drawn; of the others only the mean.
 DETAILED = 8
 #: Share of the fitted normal distribution inside its ellipse.
 INSIDE = 0.68
 HEIGHT = 400
-MARKS = 5
-
-
-def add_mark(
-    svg: Svg, kind: int, x: float, y: float, r: float, tip: str = "", opacity: float | None = None
-) -> None:
-    """The mark of a method: thirty combinations of five shapes and six colours, so that colour is
-    never alone.
-    """
-    style = f"f{kind % COLOURS}"
-    shape = kind % MARKS
-    if shape == 0:
-        svg.dot(x, y, r, style, tip=tip, fill_opacity=opacity)
-        return
-    corners, turn = {1: (4, 45), 2: (3, -90), 3: (4, 0), 4: (3, 90)}[shape]
-    size = r * (1.25 if corners == 4 else 1.4)
-    angles = (math.radians(turn + 360 * k / corners) for k in range(corners))
-    points = [(x + size * math.cos(a), y + size * math.sin(a)) for a in angles]
-    svg.path(points, style, tip=tip, fill_opacity=opacity)
 
 
 def fold_scatter(
@@ -84,11 +60,10 @@ def fold_scatter(
         folds = values.loc[m]
         ellipse = _ellipse(places[m], radius, np.cov(folds.T) * np.outer(units, units))
         svg.add("path", d=ellipse, class_=f"c{kind % COLOURS} thin")
-        for fold, x, y in folds.itertuples():
-            tip = f"{m}, fold {fold}: {number(x)}, {number(y)}"
-            add_mark(svg, kind, across(x), up(y), 3.2, tip, 0.5)
-    for kind, (m, at) in enumerate(places.items()):
-        add_mark(svg, kind, *at, 5.5, f"{m}: mean {texts[m]}")
+        for _, x, y in folds.itertuples():
+            svg.dot(across(x), up(y), 3.2, f"f{kind % COLOURS}", fill_opacity=0.5)
+    for kind, at in enumerate(places.values()):
+        svg.dot(*at, 5.5, f"f{kind % COLOURS}")
     label_points(svg, places, taken, across.start)
     return svg
 
@@ -129,19 +104,15 @@ _BETTER = BOLD * text_width("↑  better")
 LARGEST_RATIO = 100.0
 
 
-def profile_lines(
-    curves: pd.DataFrame, family: str, title: str, kinds: Mapping[str, int] | None = None
-) -> Svg:
+def profile_lines(curves: pd.DataFrame, family: str, title: str) -> Svg:
     """Loss against the parameter of the family (k linear, α logarithmic), a line a method, named at
     its end.
 
     `curves` has the index (method, parameter), best method first, and loss, low and high (NaN: no
-    band). The first thirty methods are drawn, with bands if they are eight or fewer. `kinds` keeps
-    colour and mark of each from figure to figure.
+    band). The first thirty methods are drawn, with bands if they are eight or fewer.
     """
     parts = list(curves.groupby(level=0, sort=False))[:svg_TOP]
     lines = {m: part.droplevel(0) for m, part in parts}
-    kinds = kinds or dict(zip(lines, range(len(lines)), strict=True))
     bands = len(lines) <= DETAILED
     drawn = curves.loc[[*lines], ["loss", "low", "high"] if bands else ["loss"]]
     low, high = np.nanmin(drawn.to_numpy(float)), np.nanmax(drawn.to_numpy(float))
@@ -162,45 +133,28 @@ def profile_lines(
     svg.axis(at, bottom, ticks=_ticks(at, family))
     svg.text(WIDTH / 2, bottom + 36, AXES[family], "muted", "middle")
     places = spread([y(loss[-1]) for loss in losses.values()], LINE, 10, bottom)
-    for (m, part), place in zip(lines.items(), places, strict=True):
-        kind, across = kinds[m], [*map(at, along(part.index.to_numpy(float)))]
+    for kind, ((m, part), place) in enumerate(zip(lines.items(), places, strict=True)):
+        across = [*map(at, along(part.index.to_numpy(float)))]
         if bands and part["low"].notna().all():
             edge = zip(across, map(y, part["high"]), strict=True)
             back = zip(across[::-1], map(y, part["low"][::-1]), strict=True)
             svg.path([*edge, *back], f"f{kind % COLOURS}", fill_opacity=0.13)
         points = list(zip(across, map(y, losses[m]), strict=True))
-        add_line(svg, kind, points, bands, DASHES[kind % len(DASHES)], f"{m}: {tips[m]}", bands)
+        style = f"c{kind % COLOURS} {'thick' if bands else 'thin'}"
+        svg.path(points, style, tip=m, stroke_dasharray=DASHES[kind % len(DASHES)])
         _add_name(svg, kind, m, points[-1], (at.stop, place), room)
     return svg
 
 
-def add_line(
-    svg: Svg,
-    kind: int,
-    points: list[Point],
-    thick: bool,
-    dash: str | None,
-    tip: str,
-    marked: bool = True,
-) -> None:
-    """One line, with marks at even distances along it where there are few lines."""
-    style = f"c{kind % COLOURS} {'thick' if thick else 'thin'}"
-    svg.path(points, style, tip=tip, stroke_dasharray=dash)
-    along = np.append(0, np.cumsum(np.hypot(*np.diff(points, axis=0).T)))
-    at = np.searchsorted(along, np.linspace(0, along[-1], 8)[1:-1])
-    for i in dict.fromkeys(at.tolist()) if marked else ():
-        add_mark(svg, kind, points[i][0], points[i][1], 3)
-
-
 def _add_name(svg: Svg, kind: int, name: str, point: Point, end: Point, room: float) -> None:
-    """The name of a line beside its end, with its mark and a thin line from where it ends."""
+    """The name of a line beside its end, with a thin line from there."""
     x, y = end
     svg.path(
         [(point[0] + 1, point[1]), (x + 3, point[1]), (x + 13, y)],
         f"c{kind % COLOURS} thin",
         stroke_opacity=0.6,
     )
-    add_mark(svg, kind, x + 18, y, 4)
+    svg.dot(x + 18, y, 4, f"f{kind % COLOURS}")
     svg.name(x + 27, y + 4, name, room)
 
 
@@ -227,10 +181,9 @@ def ratio_panels(
     """A small panel a pair: how many times the loss of the first the loss of the second is, a line
     a dataset.
 
-    The axis of ratios is logarithmic, so that twice and half lie equally far from 1. Heavy
-    stretches are significant; a circle marks a crossing, a filled one a crossing with a significant
-    stretch on either side. `ratios` has the index (dataset, method_a, method_b, parameter); `pairs`
-    say what to draw in which order, either way round.
+    The axis of ratios is logarithmic, so that twice and half lie equally far from 1. A circle marks
+    a crossing. `ratios` has the index (dataset, method_a, method_b, parameter); `pairs` say what to
+    draw in which order, either way round.
     """
     kinds = {dataset: i for i, dataset in enumerate(ratios.index.unique("dataset"))}
     across = min(2, len(pairs))
@@ -306,9 +259,7 @@ def _panel(
     room: float,
     ticks: Sequence[tuple[float, str]],
 ) -> None:
-    """One pair: its lines, heavy where they are significant, the line at 1, its crossings, names of
-    datasets at the right.
-    """
+    """One pair: its lines, the line at 1, its crossings, names of datasets at the right."""
     shown = {d: c["ratio"].clip(1 / LARGEST_RATIO, LARGEST_RATIO) for d, c in lines.items()}
     domain = np.log(np.concatenate([*shown.values()]))
     low, high = np.nanmin(domain, initial=-0.05), np.nanmax(domain, initial=0.05)
@@ -326,100 +277,19 @@ def _panel(
         if not real.any():
             continue
         ends[d] = tuple(points[real][-1])
-        kind, tip = kinds[d] % COLOURS, f"{d}: {_ends(c[real])}"
-        for style, where in {"thin": real, "thick": real & c["significant"].to_numpy(bool)}.items():
-            dash = DASHES[kinds[d] % len(DASHES)] if style == "thin" else None
-            for run in map(points.__getitem__, _runs(where)):
-                if len(run) > 1:
-                    svg.path([*map(tuple, run)], f"c{kind} {style}", tip=tip, stroke_dasharray=dash)
-                else:
-                    svg.dot(run[0][0], run[0][1], 2.4, f"f{kind}", tip=tip)
+        dash = DASHES[kinds[d] % len(DASHES)]
+        style = f"c{kinds[d] % COLOURS} thin"
+        svg.path([*map(tuple, points[real])], style, tip=d, stroke_dasharray=dash)
     for row in crossings.itertuples():
-        kind = kinds[row.dataset] % COLOURS
-        style = f"c{kind} {f'f{kind}' if row.certain else 'fbg'}"
-        tip = f"{row.dataset}: {row.above} overtakes {row.below}"
-        svg.dot(x(row.position), y(1), 3.6, style, stroke_width=1.6, tip=tip)
+        style = f"c{kinds[row.dataset] % COLOURS} fbg"
+        svg.dot(x(row.position), y(1), 3.6, style, stroke_width=1.6)
     named = sorted(ends, key=lambda d: -abs(ends[d][1] - y(1)))[:NAMED]
     places = spread([ends[d][1] for d in named], LINE - 1, y.stop - 4, y.start + 2)
     for d, place in zip(named, places, strict=True):
         _add_name(svg, kinds[d], d, ends[d], (x.stop, place), room)
 
 
-def _runs(flags: np.ndarray) -> list[np.ndarray]:
-    """Where flags hold, in unbroken stretches.
-
-    >>> [run.tolist() for run in _runs(np.array([True, True, False, True]))]
-    [[0, 1], [3]]
-    """
-    at = np.flatnonzero(flags)
-    return np.split(at, np.flatnonzero(np.diff(at) > 1) + 1) if len(at) else []
-
-
-#: What becomes of an instance that has a label or is predicted to: count, class of the bar, its
-#: opacity, words.
-_PARTS = (
-    ("tp", "faccent", None, "found"),
-    ("fn", "faccent", 0.28, "missed"),
-    ("fp", "fneg", None, "predicted wrongly"),
-)
-
-
-def run_folds(folds: pd.DataFrame, means: Mapping[str, float]) -> Svg:
-    """Every fold as a dot on an axis from 0 to 1, a row a measure, the mean as a line."""
-    heads = [f"{m} {MEASURES[m].arrow}" for m in folds]
-    ends = zip(folds, folds.min(), folds.max(), strict=True)
-    words = "; ".join(f"{m} {number(low)} to {number(high)}" for m, low, high in ends)
-    words = f"Range over {len(folds)} folds: {words}."
-    svg = Rows("Values by fold", words, heads, 240)
-    svg.heads({0: "mean"})
-    x = Scale(0, 1, svg.room + 6, WIDTH - 70)
-    svg.axis(x, svg.bottom, 18, 5, number)
-    shown = aligned(map(means.get, folds))
-    for y, (m, column), mean in zip(svg.rows(), folds.items(), shown, strict=True):
-        values = {fold: v for fold, v in column.items() if not math.isnan(v)}
-        dots = (f'<circle cx="{x(value):.2f}" cy="{y:g}" r="3.2"/>' for value in values.values())
-        tip = f"{m}: " + ", ".join(f"fold {fold} {number(v)}" for fold, v in values.items())
-        svg.add("g", Markup("".join(dots)), class_="faccent", fill_opacity=0.45, tip=tip)
-        if m in means:
-            svg.upright(x(means[m]), y - 6, y + 6, "tick")
-        svg.at_right(y, mean)
-    return svg
-
-
-def run_labels(labels: pd.DataFrame) -> Svg:
-    """What becomes of each label: the instances where it is true or predicted, in shares; the first
-    thirty labels are drawn.
-    """
-    drawn = labels[["tp", "fn", "fp", "f1", "support"]].iloc[:svg_TOP]
-    rows = drawn.to_dict("records")
-    texts = [
-        ", ".join(f"{row[column]:,.0f} {text}" for column, _, _, text in _PARTS) for row in rows
-    ]
-    tips = [*map("{}: {}".format, drawn.index, texts)]
-    words = f"{'; '.join(tips)}."
-    svg = Rows("What becomes of each label", words, drawn.index, 180, below=8)
-    svg.heads({58: "F1", 0: "support"})
-    x = Scale(0, 1, svg.room + 8, WIDTH - 118)
-    at = x.start
-    for _, class_, opacity, text in _PARTS:
-        svg.rect(at, 3, 10, 10, class_, fill_opacity=opacity)
-        svg.text(at + 14, 12, text, "muted")
-        at += 14 + text_width(text) + 12
-    for y, row, tip in zip(svg.rows(), rows, tips, strict=True):
-        start = 0.0
-        whole = max(row["tp"] + row["fn"] + row["fp"], 1)
-        for column, class_, opacity, _ in _PARTS:
-            if n := row[column]:
-                ends = start, start + n / whole
-                svg.bar(x, ends, y - 7, 14, class_, fill_opacity=opacity)
-            start += n / whole
-        svg.rect(x.start, y - 7, x.stop - x.start, 14, None, fill_opacity=0, tip=tip)
-        svg.at_right(y, fixed(row["f1"], 3), 58)
-        svg.at_right(y, f"{row['support']:,.0f}", class_="muted")
-    return svg
-
-
-#: Curves that are named beside the one of all label cells; the others are grey.
+#: Curves that are drawn beside the one of all label cells.
 SCORE_CURVES_NAMED = 5
 SCORE_CURVES_HEIGHT = 358
 _SHARES = ((0.0, 1.0), (0.0, 1.0))
@@ -429,16 +299,14 @@ SCORE_CURVES_LINE = 17
 
 def score_curves(
     lines: Mapping[str, tuple[np.ndarray, float]],
-    others: Sequence[tuple[str, np.ndarray]],
     axes: tuple[str, str, str],
     title: str,
     diagonal: bool = False,
 ) -> Svg:
-    """Curves in the unit square, each with its name and area at the right: the first is thick,
-    `others` are grey.
+    """Curves in the unit square, each with its name and area at the right: the first is thick.
 
-    A curve is an array of points, shape (P, 2); of `others` the name is a tooltip. `axes` say what
-    lies across, up, and what the areas are called.
+    A curve is an array of points, shape (P, 2). `axes` say what lies across, up, and what the areas
+    are called.
     """
     *heads, called = axes
     areas = dict(zip(lines, aligned([area for _, area in lines.values()], 3), strict=True))
@@ -450,17 +318,16 @@ def score_curves(
     if diagonal:
         svg.line(x(0), y(0), x(1), y(1), "axis", stroke_dasharray="4 4")
     svg.text(WIDTH, TOP, called, "muted", "end")
-    for name, points in others:
-        svg.path([(x(a), y(b)) for a, b in points], "plain thin", tip=name)
     order = sorted(lines, key=lambda name: -lines[name][1])
     wanted = [y(lines[name][1]) for name in order]
     places = spread(wanted, SCORE_CURVES_LINE, TOP + 18, y(0) - 4)
     heights = dict(zip(order, places, strict=True))
     for kind, (name, (points, _)) in reversed(list(enumerate(lines.items()))):
         pixels = [(x(a), y(b)) for a, b in points]
-        add_line(svg, kind, pixels, not kind, _DASHES[kind], f"{name}: {areas[name]}")
+        style = f"c{kind} {'thin' if kind else 'thick'}"
+        svg.path(pixels, style, tip=name, stroke_dasharray=_DASHES[kind])
         height = heights[name]
-        add_mark(svg, kind, x.stop + 18, height, 4)
+        svg.dot(x.stop + 18, height, 4, f"f{kind}")
         svg.name(x.stop + 27, height + 4, name, room, "" if kind else "strong")
         svg.text(WIDTH, height + 4, areas[name], anchor="end")
     return svg
@@ -479,6 +346,6 @@ def reliability(bins: np.ndarray, title: str) -> Svg:
     for (across, up), (mean, _) in zip(pixels, bins, strict=True):
         svg.upright(across, up, y(min(max(mean, 0), 1)), "rule")
     svg.path(pixels, "c0 thin")
-    for p, (mean, share) in zip(pixels, texts, strict=True):
-        svg.dot(*p, 4, "f0", tip=f"mean probability {mean}, share {share}")
+    for at in pixels:
+        svg.dot(*at, 4, "f0")
     return svg

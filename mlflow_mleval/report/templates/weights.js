@@ -1,4 +1,4 @@
-// Weights as sliders: the ranking, its strips and the decision axis follow the hand, from the net flows by measure that the page
+// Weights as sliders: the ranking, the ranks on each dataset and the decision axis follow the hand, from the net flows by measure that the page
 // holds. Same sums, same ties and same order as in the report, to the last place. Nothing is fetched or stored here; the event
 // mleval:weights tells whoever listens, and mleval:fragment starts the sliders in a part of the page that came later.
 (() => {
@@ -35,9 +35,9 @@
     const n = data.measures.length, m = data.methods.length, D = data.datasets.length;
     const flows = doubles(data.flows), own = doubles(data.weights), alike = own.length === n;
     const sliders = all(block, "input[type=range]"), switches = all(block, "input[type=checkbox]"), shares = all(block, "output");
-    const [about, news, again] = [".moved", ".news", ".again"].map(name => block.querySelector(name));
+    const [about, news] = [".moved", ".news"].map(name => block.querySelector(name));
     const raw = [...data.starts], on = raw.map(() => true);
-    // The square of the way along a slider; three digits, so that the option to copy stays short.
+    // The square of the way along a slider; three digits are enough.
     const weight = (slider, j) => slider.value === slider.defaultValue ? data.starts[j]
       : Number((data.most * (slider.value / slider.max) ** 2).toPrecision(3));
     const ranks = Array.from({length: D}, () => new Float64Array(m)), phis = Array.from({length: D}, () => new Float64Array(m));
@@ -106,13 +106,12 @@
       if (!table) return;
       const at = key => table.heads.indexOf(key);
       table.cells = table.rows.map(row => {
-        const cell = key => row.cells[at(key)], strip = at("strip") < 0 ? null : cell("strip").querySelector("svg");
+        const cell = key => row.cells[at(key)];
         [...row.cells].forEach((c, i) => c.classList.toggle("stale", i > 1 && !table.heads[i]));
         const dot = cell("picture").querySelector("circle.faccent"), {of, low, high} = table.found.tHead.rows[0].cells[at("picture")].dataset;
         return {
           texts: ["position", "mean-rank", "phi"].map(key => [cell(key), cell(key)?.textContent]),
           dot, of, was: dot.getAttribute("cx"), across: x => Math.min(99, Math.max(1, 5 + 90 * (x - low) / (high - low || 1))),
-          strip, fields: strip ? all(strip, "rect") : [],
         };
       });
       table.numbers = rowsOf("ranks");
@@ -121,43 +120,23 @@
       let position = 0;
       places.forEach((a, i) => {
         if (!i || standing[a] > standing[places[i - 1]]) position = i + 1;
-        const {texts, dot, of, was, across, strip, fields} = table.cells[a], value = of === "rank" ? mean[a] : phi[a];
+        const {texts, dot, of, was, across} = table.cells[a], value = of === "rank" ? mean[a] : phi[a];
         const shown = [`${position}`, D > 1 ? fixed(mean[a], 2) : `${mean[a]}`, fixed(phi[a], 3)];
         texts.forEach(([cell, text], k) => { if (cell) cell.textContent = changed() ? shown[k] : text; });
         dot.setAttribute("cx", changed() ? `${across(value).toFixed(2)}%` : was);
         table.rows[a].classList.toggle("first", i === 0);
         table.rows[a].classList.toggle("more", i >= (table.found.dataset.shown ?? m));
-        if (strip) paint(fields, a);
       });
       reorder(table);
       table.found.classList.toggle("moved", changed());
       turn();
     }
-    // A cell a dataset.
-    function paint(fields, a) {
-      fields.forEach((field, d) => {
-        const rank = ranks[d][a], tone = 1 - .93 * (rank - 1) / Math.max(m - 1, 1);
-        if (field.tone !== tone) field.setAttribute("fill-opacity", +(field.tone = tone).toFixed(2));
-        if ((rank === 1) !== (field.nextElementSibling?.tagName === "circle")) dot(field, rank === 1);
-      });
-    }
-    function dot(field, wanted) {
-      const width = field.width.baseVal.value;
-      if (!wanted) return field.nextElementSibling.remove();
-      if (width <= 4) return;
-      const made = document.createElementNS(field.namespaceURI, "circle");
-      const about = {cx: field.x.baseVal.value + width / 2, cy: 7, r: 2, class: "fbg", "pointer-events": "none"};
-      for (const [key, value] of Object.entries(about)) made.setAttribute(key, value);
-      field.after(made);
-    }
     // The decision axis points where the weights lie in the plane; the plane itself does not depend on them.
     function turn() {
-      const [line, end, label] = all(document, "figure .decision-axis").filter(mine);
+      const [line, end] = all(document, "figure .decision-axis").filter(mine);
       if (!line || !data.axis) return;
-      line.was ??= [...[line, end, label].filter(Boolean)].map(part => [part, [...part.attributes].map(a => [a.name, a.value])]);
+      line.was ??= [line, end].map(part => [part, [...part.attributes].map(a => [a.name, a.value])]);
       for (const [part, attributes] of line.was) for (const [key, value] of attributes) part.setAttribute(key, value);
-      const leader = label?.previousElementSibling;
-      if (leader?.tagName === "line") leader.classList.toggle("away", changed());
       const [x, y] = [0, 1].map(k => data.axis.reduce((sum, point, j) => sum + average[j] * point[k], 0)), size = Math.hypot(x, y);
       if (!changed() || !size) return;
       const value = key => line[key].baseVal.value, {width, height} = line.ownerSVGElement.viewBox.baseVal;
@@ -166,24 +145,7 @@
       const long = Math.min(far, reach(cx, x / size, width), reach(cy, -y / size, height));
       const [ex, ey] = [cx + long * x / size, cy - long * y / size];
       line.setAttribute("x2", ex), line.setAttribute("y2", ey), end.setAttribute("cx", ex), end.setAttribute("cy", ey);
-      if (label) put(label, ex, ey, width, height);
     }
-    // Beside the point where no other label is, if there is such a place; widths are estimated, for closed sections have none.
-    function put(label, x, y, width, height) {
-      const box = (left, base, text) => [left, base - 11, left + 7.3 * text.length, base + 3];
-      const taken = all(label.ownerSVGElement, "text").filter(other => other !== label)
-        .map(other => box(+other.getAttribute("x"), +other.getAttribute("y"), other.firstChild.data));
-      const long = box(0, 0, label.firstChild.data)[2], left = x - 9 - long;
-      const around = [[x + 9, y + 4], [left, y + 4], ...[10, 20, 34].flatMap(far => [-far, far + 9].flatMap(
-        up => [[x + 6, y + up], [x - long / 2, y + up], [left + 3, y + up]]))];
-      const free = around.find(([left, base]) => {
-        const [a, b, c, d] = box(left, base, label.firstChild.data);
-        return a > 2 && b > 2 && c < width - 2 && d < height - 2 && taken.every(o => a > o[2] || c < o[0] || b > o[3] || d < o[1]);
-      });
-      const [at, base] = free ?? around[x < width / 2 ? 0 : 1];
-      label.setAttribute("x", at), label.setAttribute("y", base);
-    }
-
     // What does not follow the sliders is dimmed while it says something else than they do.
     const follows = ":has([data-key=ranking], [data-key=ranks], .decision-axis)";
     function dim() {
@@ -194,13 +156,8 @@
     // ---- what is said
     const chosen = () => given() ? data.measures.map((name, j) => [name, raw[j]]).filter((_, j) => on[j]) : [];
     const excluded = () => data.measures.filter((_, j) => !on[j]);
-    const quoted = text => /^[\w./:=,@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
     function tell() {
       about.hidden = !changed();
-      const options = excluded().map(name => `--exclude measure=${quoted(name)}`);
-      if (given()) options.unshift(`--weights ${quoted(chosen().map(pair => pair.join("=")).join(","))}`);
-      again.nextElementSibling.textContent = options.join(" \\\n");
-      again.hidden = again.nextElementSibling.hidden = !data.writable;
       sliders.forEach((slider, j) => {
         shares[j].textContent = on[j] ? percent(average[j]) : "off";
         slider.setAttribute("aria-valuetext", on[j] ? `${percent(average[j])} of all weight` : "off");
@@ -208,26 +165,16 @@
         switches[j].disabled = on[j] && on.filter(Boolean).length === 1;
       });
     }
-    // The ranks behind the drawing, in numbers.
+    // The ranks on each dataset.
     function number() {
-      if (table?.numbers) {
-        reorder(table.numbers);
-        table.numbers.rows.forEach((row, a) => [...row.cells].slice(1).forEach((cell, d) => {
-          leaf(cell).textContent = ranks[d][a] + (cell.textContent.endsWith("*") ? "*" : "");
-          cell.dataset.tone = Math.round(9 * (1 - .93 * (ranks[d][a] - 1) / Math.max(m - 1, 1)));
-        }));
-      }
-      table?.cells.forEach(({strip, fields}, a) => {
-        const title = strip?.querySelector(":scope > title");
-        const star = d => fields[d].classList.contains("imputed") ? "*" : "";
-        if (title) title.textContent = data.datasets.map((name, d) => `${name} ${ranks[d][a]}${star(d)}`).join(", ");
-        fields.forEach((field, d) => {
-          field.querySelector("title").textContent = `${data.datasets[d]}: rank ${ranks[d][a]}${star(d)}`;
-        });
-      });
+      if (!table?.numbers) return;
+      reorder(table.numbers);
+      table.numbers.rows.forEach((row, a) => [...row.cells].slice(1).forEach((cell, d) => {
+        leaf(cell).textContent = ranks[d][a] + (cell.textContent.endsWith("*") ? "*" : "");
+        cell.dataset.tone = Math.round(9 * (1 - .93 * (ranks[d][a] - 1) / Math.max(m - 1, 1)));
+      }));
     }
     function settle() {
-      number();
       const value = a => data.by_rank ? fixed(mean[a], 2) : fixed(phi[a], 3);
       const [first, ...rest] = places.slice(0, 3).map(a => `${data.methods[a]} (${value(a)})`);
       const order = `${first} leads by mean ${data.by_rank ? "rank" : "net flow"}, then ${rest.join(" and ")}.`;
@@ -239,6 +186,7 @@
       if (!table?.body.isConnected) find();
       fuse();
       table ? draw() : turn();
+      number();
       dim();
       tell();
     }
@@ -276,7 +224,6 @@
       if (!changed()) return;
       kept = {moved, values: sliders.map(slider => slider.value), on: [...on]};
       back();
-      number();
     }, {signal});
     addEventListener("afterprint", () => {
       if (!kept) return;
@@ -288,12 +235,10 @@
       });
       kept = null;
       follow();
-      number();
     }, {signal});
     document.addEventListener("mleval:fragment", () => {
       if (!changed()) return;
       follow();
-      number();
     }, {signal});
     fuse();
     tell();
