@@ -582,8 +582,7 @@ def _content(text: str) -> Mapping[str, Any]:
 # The tags that only programs read, kept in one, so that a run's page shows what a person wants.
 #
 # What is written goes through `packed` and what is read through `unpacked`: all other code knows
-# each tag by its name. A run may have such a tag apart: written by hand, by an earlier version, or
-# for want of room in the one. It counts then, and stays apart.
+# each tag by its name. One for which the one has no room stands apart, and stays so.
 
 #: What the names of all tags begin with.
 TAG_PREFIX = "mleval."
@@ -618,9 +617,6 @@ def packed(changes: Mapping[str, str], tags: Mapping[str, str] | None = None) ->
     """
     tags = tags or {}
     before = _packed_tags(tags)
-    # The one that stands apart may have to say what both said.
-    if TAG_WITHDRAWN in tags and TAG_WITHDRAWN not in before:
-        changes = {TAG_WITHDRAWN: tags[TAG_WITHDRAWN], **changes}
     stands_apart = tags.keys() - before.keys()
     apart = {k: v for k, v in changes.items() if k not in PACKED or k in stands_apart}
     inside = {k: v for k, v in {**before, **changes}.items() if v and k not in apart}
@@ -631,22 +627,12 @@ def packed(changes: Mapping[str, str], tags: Mapping[str, str] | None = None) ->
 
 
 def unpacked(tags: Mapping[str, str]) -> dict[str, str]:
-    """All tags of a run by their names; of `schema.TAG_RUN` is left what does not stand apart.
+    """All tags of a run by their names; one that stands apart counts.
 
-    Measures are withdrawn if either place says so. Where `schema.TAG_RUN` cannot be read, it stays
-    as it is.
-
-    >>> unpacked({"mleval.run": '{"schema":1,"updated":"9","digest":"ab"}', "mleval.updated": "8"})
-    {'mleval.run': '{"schema":1,"digest":"ab"}', 'mleval.updated': '8', 'mleval.digest': 'ab'}
+    >>> unpacked({"mleval.run": '{"schema":1,"updated":"9"}', "mleval.epoch": "8"})
+    {'mleval.updated': '9', 'mleval.run': '{"schema":1,"updated":"9"}', 'mleval.epoch': '8'}
     """
-    if not (packed_tags := _packed_tags(tags)):
-        return dict(tags)
-    inside = {key: value for key, value in packed_tags.items() if tags.get(key, value) == value}
-    both = {TAG_WITHDRAWN} & packed_tags.keys() - inside.keys()
-    either = {key: json.dumps(sorted(withdrawn(packed_tags) | withdrawn(tags))) for key in both}
-    if len(inside) < len(packed_tags):
-        tags = {**tags, TAG_RUN: _tag_text(inside)}
-    return {**tags, **inside, **either}
+    return {**_packed_tags(tags), **tags}
 
 
 def decode(text: str) -> dict[str, str]:
@@ -667,15 +653,15 @@ def decode(text: str) -> dict[str, str]:
     return {TAG_PREFIX + key: value for key, value in content.items() if TAG_PREFIX + key in PACKED}
 
 
-def filters_for_tag(tag: str, value: str = "") -> tuple[str, str]:
-    """Two filters in MLflow's search syntax: of runs with the tag apart, and in the one; a value
-    may be digits and letters.
+def filter_of_packed(tag: str, value: str = "") -> str:
+    """A filter in MLflow's search syntax of runs with this packed tag; a value may be digits and
+    letters.
 
-    >>> filters_for_tag("mleval.digest", "ab")
-    ("tags.`mleval.digest` LIKE 'ab%'", 'tags.`mleval.run` LIKE \\'%"digest":"ab%\\'')
+    >>> filter_of_packed("mleval.digest", "ab")
+    'tags.`mleval.run` LIKE \\'%"digest":"ab%\\''
     """
     inside = f'"{tag.removeprefix(TAG_PREFIX)}":"{value}'
-    return f"tags.`{tag}` LIKE '{value}%'", f"tags.`{TAG_RUN}` LIKE '%{inside}%'"
+    return f"tags.`{TAG_RUN}` LIKE '%{inside}%'"
 
 
 def _packed_tags(tags: Mapping[str, str]) -> dict[str, str]:
