@@ -61,9 +61,6 @@ class EpochLog:
         Evaluate the epoch that is best by this measure, instead of the model as training leaves it.
         The values are optimistic then, for they are the best of many on these very data; the tag
         ``mleval.selected_among`` tells of how many.
-    every : int
-        Log every so many epochs; the evaluation at the end does not depend on it, except that
-        `best_by` chooses among these.
     label_names, hierarchy, conventions, threshold, sample_weight, **hierarchy_options
         As in `evaluate`; weights are those of the validation data in their order, which must be
         evaluated at once and not in parts. Hierarchical measures are computed for each epoch only
@@ -94,20 +91,15 @@ class EpochLog:
         run_id: str | None = None,
         measures: Iterable[str] | None = None,
         best_by: str | None = None,
-        every: int = 1,
         **options: Any,
     ) -> None:
         runs.check(method=method, dataset=dataset)
-        if type(every) is not int or every < 1:
-            raise ValueError(
-                f"`every` must be a whole number of epochs, at least 1, got {every!r}."
-            )
         refuse_keywords(EpochLog, options, (*_FLAT, "hierarchy", *OPTIONS))
         of_tree = {name: options[name] for name in options if name in OPTIONS}
         refuse_without(hierarchy := options.get("hierarchy"), of_tree)
         flat = {name: options.get(name, default) for name, default in _FLAT.items()}
         one_of(flat["conventions"], "conventions", CONVENTIONS)
-        self.method, self.dataset, self.every = method, dataset, every
+        self.method, self.dataset = method, dataset
         self.measures = None if measures is None else tuple(known_measures(measures, costs=False))
         self.best_by = None if best_by is None else one_measure(best_by, "best_by")
         self.evaluation: Evaluation | None = None
@@ -158,7 +150,7 @@ class EpochLog:
         """An epoch, counted from 0, has ended; `predict` gives the truth and the scores of the
         validation data, or their Evaluation, and is not called where nothing is logged.
         """
-        if (epoch + 1) % self.every or self.failure is not None:
+        if self.failure is not None:
             return
         with self.attempt(f"epoch {epoch} and later ones are not logged"):
             predicted = predict()

@@ -46,7 +46,7 @@ class HuggingFaceCallback(TrainerCallback):
         Which evaluation counts: of several validation sets, ``"eval_NAME"``.
     **options
         Of `mlflow_mleval.training.callbacks.EpochLog`: method, dataset, run_id, measures,
-        best_by, every, ...
+        best_by, ...
 
     Attributes
     ----------

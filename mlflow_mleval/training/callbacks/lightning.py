@@ -41,7 +41,7 @@ class LightningCallback(Callback):
         Which of several validation dataloaders is evaluated.
     **options
         Of `mlflow_mleval.training.callbacks.EpochLog`: method, dataset, run_id, measures,
-        best_by, every, ... A run of Lightning's ``MLFlowLogger`` is not active: pass
+        best_by, ... A run of Lightning's ``MLFlowLogger`` is not active: pass
         ``run_id=logger.run_id``.
 
     Attributes
