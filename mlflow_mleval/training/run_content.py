@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 _STEPS = 100
 #: Of more labels than these, tables hold those that occur.
 _LABELS = 2_000
-#: With more labels times folds the Evaluation is too large for JSON; tables hold its counts.
-_CELLS = 1_000_000
 #: Exponents that are logged as steps: whole numbers, evenly spread on a logarithmic axis.
 ALPHAS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000)
 
@@ -91,12 +89,6 @@ class RunContent:
         if self.n_train:
             ratio = float(np.mean([self.ev.sums[key].n / n for key, n in self.n_train.items()]))
         return fold_statistics(self.ev.folds, test_to_train=ratio)
-
-    @property
-    def portable(self) -> bool:
-        """Whether the run holds the Evaluation itself."""
-        cells = [len(self.ev.label_names) + sums.cells for sums in self.ev.sums.values()]
-        return sum(cells) <= _CELLS
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
@@ -176,9 +168,6 @@ class RunContent:
         measures = json.dumps(self.measure_table(report.intervals), allow_nan=False)
         data: dict[str, str | bytes] = {"measures.json": measures}
         data["counts.parquet"] = _parquet(self.counts)
-        if self.portable:
-            whole = replace(self.ev, instances=None).to_dict()
-            data["evaluation.json"] = json.dumps(whole, allow_nan=False, default=str)
         if report.profiles:
             data["profile.csv"] = self.profile_table(report.profiles).to_csv(index=False)
         if self.has_folds:
