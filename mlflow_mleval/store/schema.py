@@ -159,9 +159,8 @@ _DIGITS = (None, 8, 6, 4)
 #: Decimals tried in turn until the errors of a soft profile fit a tag; of more than a float has,
 #: it stays as it is.
 _DECIMALS = (400, 8, 6, 5, 4)
-#: A tag that claims more labels than these is not believed; nor is one with more errors a row, or
-#: in all rows.
-_MOST_LABELS, MOST_ERRORS, _MOST_CELLS = 10_000_000, 100_000, 1_000_000
+#: A tag that claims more labels than these is not believed; nor is a table with more errors.
+_MOST_LABELS, MOST_ERRORS = 10_000_000, 100_000
 #: Where values by fold can be, if not in the tag.
 _ELSEWHERE = (FOLD_PREFIX, ARTIFACT_FOLDS)
 #: Errors may miss their order and their range by rounding.
@@ -295,25 +294,22 @@ class FoldValues:
 def encode_folds(
     folds: Sequence[int], values: Mapping[str, Sequence[float]], elsewhere: str = FOLD_PREFIX
 ) -> str:
-    """The tag `TAG_FOLDS`: exact if that fits, else with fewer digits, else only a pointer and a
-    checksum.
+    """The tag `TAG_FOLDS`: exact if that fits, else with fewer digits, else only a pointer.
 
     >>> encode_folds([1, 2], {"f1": [0.5, float("nan")]})
     '{"schema":1,"folds":[1,2],"values":{"f1":[0.5,null]}}'
     """
     head: dict[str, Any] = {"schema": SCHEMA_VERSION}
-    whole: dict[str, Any] = {}
     for digits in _DIGITS:
         rounded: dict[str, list[float | None]] = {}
         for m, column in values.items():
             exact = [None if math.isnan(v) else float(v) for v in column]
             rounded[m] = [v if not (v and digits) else float(f"{v:.{digits}g}") for v in exact]
         content = head | {"folds": [int(f) for f in folds], "values": rounded}
-        text = _text(content | ({"digits": digits} | whole if whole else {}))
-        whole = whole or {"sha256": sha256_of(text)}
+        text = _text(content | ({"digits": digits} if digits else {}))
         if len(text) <= MAX_TAG:
             return text
-    return _text(head | {"omitted": elsewhere} | whole)
+    return _text(head | {"omitted": elsewhere})
 
 
 def decode_folds(text: str) -> FoldValues:
@@ -420,9 +416,8 @@ def encode_profile(counts: Sequence[Sequence[float]], folds: Sequence[int] = ())
     """
     exact = np.asarray(counts)
     forms = (
-        parts | {name: [listed(row) for row in rows.astype(int).tolist()]}
+        parts | {"counts": [_without_zeros(row) for row in rows.astype(int).tolist()]}
         for parts, rows in _by_fold_then_pooled(folds, exact, exact.sum(axis=0, keepdims=True))
-        for name, listed in (("counts", _without_zeros), ("sparse", _places_and_values))
     )
     return _first_fitting(exact.shape[1] - 1, exact, forms)
 
@@ -468,10 +463,10 @@ def decode_profile(text: str, kind: str = "hard") -> ProfileTag:
         if kind == "soft":
             rows, n = [*map(_plain_numbers, content["errors"])], whole_numbers(content["n"], 1)
         else:
-            rows = [whole_numbers(row, 0) for row in content.get("counts", content.get("sparse"))]
-            rows = rows if "counts" in content else _dense(rows, n_labels + 1)
+            rows = [whole_numbers(row, 0) for row in content["counts"]]
             n = [sum(row) for row in rows]
-        _refuse_more([*map(len, rows)], n_labels + (kind == "hard"))
+        if max(map(len, rows), default=0) > n_labels + (kind == "hard"):
+            raise ValueError("there are more numbers than labels")
         if not len(rows) == len(n) == (len(folds) or 1) or len({*folds}) < len(folds) or min(n) < 1:
             raise ValueError("rows, sizes and folds of different number")
         if kind == "soft":
@@ -519,28 +514,6 @@ def _without_zeros(row: Sequence[float]) -> Sequence[float]:
     return row[: max((i for i, v in enumerate(row) if v), default=-1) + 1]
 
 
-def _places_and_values(row: Sequence[float]) -> Sequence[float]:
-    return [number for place, value in enumerate(row) if value for number in (place, value)]
-
-
-def _dense(rows: Sequence[Sequence[int]], most: int) -> list[list[int]]:
-    """What `_places_and_values` took apart."""
-    lengths = [max(row[::2], default=-1) + 1 for row in rows]
-    _refuse_more(lengths, most)
-    dense = [[0] * length for length in lengths]
-    for row, of_row in zip(rows, dense, strict=True):
-        for place, value in zip(row[::2], row[1::2], strict=True):
-            of_row[place] = value
-    return dense
-
-
-def _refuse_more(lengths: Sequence[int], most: int) -> None:
-    """ValueError where rows are longer than they can be, or would take much memory."""
-    longest = max(lengths, default=0)
-    if longest > min(most, MOST_ERRORS) or longest * len(lengths) > _MOST_CELLS:
-        raise ValueError(f"{len(lengths)} rows of up to {longest:,} numbers are too many")
-
-
 @contextmanager
 def _expected_form(what: str) -> Iterator[None]:
     try:
@@ -577,8 +550,7 @@ def _content(text: str) -> Mapping[str, Any]:
 # The tags that only programs read, kept in one, so that a run's page shows what a person wants.
 #
 # What is written goes through `packed` and what is read through `unpacked`: all other code knows
-# each tag by its name. A run may have such a tag apart: written by hand, by an earlier version, or
-# for want of room in the one. It counts then, and stays apart.
+# each tag by its name. One for which the one has no room stands apart, and stays so.
 
 #: What the names of all tags begin with.
 TAG_PREFIX = "mleval."
@@ -613,9 +585,6 @@ def packed(changes: Mapping[str, str], tags: Mapping[str, str] | None = None) ->
     """
     tags = tags or {}
     before = _packed_tags(tags)
-    # The one that stands apart may have to say what both said.
-    if TAG_WITHDRAWN in tags and TAG_WITHDRAWN not in before:
-        changes = {TAG_WITHDRAWN: tags[TAG_WITHDRAWN], **changes}
     stands_apart = tags.keys() - before.keys()
     apart = {k: v for k, v in changes.items() if k not in PACKED or k in stands_apart}
     inside = {k: v for k, v in {**before, **changes}.items() if v and k not in apart}
@@ -626,22 +595,12 @@ def packed(changes: Mapping[str, str], tags: Mapping[str, str] | None = None) ->
 
 
 def unpacked(tags: Mapping[str, str]) -> dict[str, str]:
-    """All tags of a run by their names; of `schema.TAG_RUN` is left what does not stand apart.
+    """All tags of a run by their names; one that stands apart counts.
 
-    Measures are withdrawn if either place says so. Where `schema.TAG_RUN` cannot be read, it stays
-    as it is.
-
-    >>> unpacked({"mleval.run": '{"schema":1,"updated":"9","digest":"ab"}', "mleval.updated": "8"})
-    {'mleval.run': '{"schema":1,"digest":"ab"}', 'mleval.updated': '8', 'mleval.digest': 'ab'}
+    >>> unpacked({"mleval.run": '{"schema":1,"updated":"9"}', "mleval.epoch": "8"})
+    {'mleval.updated': '9', 'mleval.run': '{"schema":1,"updated":"9"}', 'mleval.epoch': '8'}
     """
-    if not (packed_tags := _packed_tags(tags)):
-        return dict(tags)
-    inside = {key: value for key, value in packed_tags.items() if tags.get(key, value) == value}
-    both = {TAG_WITHDRAWN} & packed_tags.keys() - inside.keys()
-    either = {key: json.dumps(sorted(withdrawn(packed_tags) | withdrawn(tags))) for key in both}
-    if len(inside) < len(packed_tags):
-        tags = {**tags, TAG_RUN: _tag_text(inside)}
-    return {**tags, **inside, **either}
+    return {**_packed_tags(tags), **tags}
 
 
 def decode(text: str) -> dict[str, str]:
@@ -662,15 +621,15 @@ def decode(text: str) -> dict[str, str]:
     return {TAG_PREFIX + key: value for key, value in content.items() if TAG_PREFIX + key in PACKED}
 
 
-def filters_for_tag(tag: str, value: str = "") -> tuple[str, str]:
-    """Two filters in MLflow's search syntax: of runs with the tag apart, and in the one; a value
-    may be digits and letters.
+def filter_of_packed(tag: str, value: str = "") -> str:
+    """A filter in MLflow's search syntax of runs with this packed tag; a value may be digits and
+    letters.
 
-    >>> filters_for_tag("mleval.digest", "ab")
-    ("tags.`mleval.digest` LIKE 'ab%'", 'tags.`mleval.run` LIKE \\'%"digest":"ab%\\'')
+    >>> filter_of_packed("mleval.digest", "ab")
+    'tags.`mleval.run` LIKE \\'%"digest":"ab%\\''
     """
     inside = f'"{tag.removeprefix(TAG_PREFIX)}":"{value}'
-    return f"tags.`{tag}` LIKE '{value}%'", f"tags.`{TAG_RUN}` LIKE '%{inside}%'"
+    return f"tags.`{TAG_RUN}` LIKE '%{inside}%'"
 
 
 def _packed_tags(tags: Mapping[str, str]) -> dict[str, str]:

@@ -398,13 +398,9 @@ def filter_of(*conditions: str) -> str:
 def having(
     client: MlflowClient, experiment_ids: Sequence[str], tag: str, value: str = ""
 ) -> list[Run]:
-    """Active runs with the tag, of this value if one is given, apart or in that for programs."""
-    found = {
-        run.info.run_id: run
-        for text in schema.filters_for_tag(tag, value)
-        for run in search(client, experiment_ids, text)
-    }
-    held = [run for run in found.values() if tag in run.data.tags]
+    """Active runs with the tag, one of those for programs, of this value if one is given."""
+    found = search(client, experiment_ids, schema.filter_of_packed(tag, value))
+    held = [run for run in found if tag in run.data.tags]
     return [run for run in held if not value or run.data.tags[tag] == value]
 
 

@@ -78,7 +78,6 @@ def autolog(
     conventions: Conventions = "sklearn",
     measures: Iterable[str] | None = None,
     log_instances: bool = False,
-    searches: bool = True,
     asynchronous: bool = False,
     silent: bool = False,
     disable: bool = False,
@@ -94,8 +93,8 @@ def autolog(
     - `cross_validate`, `cross_val_score`, `cross_val_predict`: an evaluation with folds, in the
       active run. The models of the folds predict once more for it.
     - A search, such as `GridSearchCV`: its winner is cross-validated once more on the search's
-      folds, with the tag ``mleval.selected_among``: values of a winner on the folds that chose it
-      are optimistic.
+      folds, which takes as long as one candidate, with the tag ``mleval.selected_among``: values of
+      a winner on the folds that chose it are optimistic.
 
     Where no run is active, a new one is made. A run holds one method on one dataset; what comes
     after the first result goes to new runs of the same experiment. Where nothing is logged, one
@@ -120,9 +119,6 @@ def autolog(
         Measures or sets to log as metrics; by default all.
     log_instances : bool
         Log a table with a row for each instance.
-    searches : bool
-        Whether winners of searches are cross-validated once more, which takes as long as one
-        candidate of the search.
     asynchronous : bool
         Write runs in a thread while the script goes on; the end of the script and ``disable=True``
         wait for it.
@@ -159,7 +155,7 @@ def autolog(
     }
     logged = {"measures": measures, "log_instances": log_instances}
     sink = Sink(method, dataset, logged, silent, asynchronous)
-    _sklearn.start(sink, options, eval_data, searches)
+    _sklearn.start(sink, options, eval_data)
 
 
 # ---- where autologging writes --------------------------------------------------------------------
@@ -507,8 +503,8 @@ _CHANGES: dict[str, Callable[[list[bool]], object]] = {
 _VALIDATION = "sklearn.model_selection._validation"
 #: Attribute that MLflow's own autologging sets on a fitted estimator.
 _MLFLOW_RUN = "_mlflow_run_id"
-#: Of a search that is not logged; of one whose splits can be drawn only once.
-_NONE, _SPENT = object(), object()
+#: Of a search whose splits can be drawn only once.
+_SPENT = object()
 _PREDICTED = ("y_pred", "y_score", "y_proba", "y_prob")
 
 
@@ -524,8 +520,7 @@ class _LastFit:
 
 class SklearnAutolog:
     """The wrappers around scikit-learn and what they remember; there is one, and `start` changes
-    its options: the sink, those of `evaluate`, what to evaluate on after each fit, and whether the
-    winner of a search is cross-validated once more.
+    its options: the sink, those of `evaluate`, and what to evaluate on after each fit.
     """
 
     sink: Sink
@@ -539,15 +534,13 @@ class SklearnAutolog:
         self._said: set[str] = set()
         atexit.register(self._say_not_logged)
 
-    def start(
-        self, sink: Sink, options: dict[str, Any], eval_data: tuple[Any, Any] | None, searches: bool
-    ) -> None:
+    def start(self, sink: Sink, options: dict[str, Any], eval_data: tuple[Any, Any] | None) -> None:
         """Put the wrappers on, and say which functions were imported too early."""
         self._said.clear()
         if was_on := self.patches.active:
             sink.logged |= self.sink.logged
         self.sink, self.options = sink, options
-        self.eval_data, self.searches = eval_data, searches
+        self.eval_data = eval_data
         wrap, module = self.patches.wrap, sys.modules[_VALIDATION]
         self._clock.start()
         for owner in (module, model_selection):
@@ -616,9 +609,8 @@ class SklearnAutolog:
     # ---- fit, then evaluate ----------------------------------------------------------------------
 
     def fit(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
-        cv = _NONE
-        if self.searches and isinstance(estimator, BaseSearchCV):
-            cv = _SPENT
+        cv = _SPENT
+        if is_search := isinstance(estimator, BaseSearchCV):
             with suppress(TypeError):  # a splitter with a random state is another after the fit
                 cv = copy.deepcopy(estimator.cv)
         before = getattr(estimator, _MLFLOW_RUN, None)
@@ -634,7 +626,7 @@ class SklearnAutolog:
             self._fits[estimator] = _LastFit(run_id, sample(X, Y), seconds)
         except Exception as error:
             self.sink.warn(f"a fit was not noted. {type(error).__name__}: {error}")
-        if cv is not _NONE:
+        if is_search:
             params = {k: v for k, v in kwargs.items() if k not in ("X", "y", "Y")}
             self._search(estimator, X, Y, cv, params)
         if self.eval_data is not None:

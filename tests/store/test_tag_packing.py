@@ -5,7 +5,6 @@ import json
 import mlflow
 import numpy as np
 import pandas as pd
-import pytest
 from command_line import mleval as run
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +13,6 @@ from mlflow import MlflowClient
 import mlflow_mleval as mleval
 from mlflow_mleval.sentences import MAX_TAG
 from mlflow_mleval.store import schema, store
-from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.schema import PACKED, decode, packed, unpacked
 
 Y = np.random.default_rng(0).integers(0, 2, (40, 4))
@@ -31,13 +29,6 @@ def logged(scores=SCORES, **options):
     ev = mleval.evaluate(Y, scores, folds=np.arange(len(Y)) % 4)
     options = {"method": "BR", "dataset": "made", "n_train": [30] * 4} | options
     return mleval.log_evaluation(ev, **options)
-
-
-def aged(client, run_id):
-    """Make the run one of an earlier version, which had each tag apart."""
-    for key, value in decode(stored(run_id)[schema.TAG_RUN]).items():
-        client.set_tag(run_id, key, value)
-    client.delete_tag(run_id, schema.TAG_RUN)
 
 
 def read():
@@ -71,24 +62,6 @@ def test_a_page_shows_a_handful_of_tags(db):
     assert inside.pop("schema") == 1 and inside.keys() == {*within.split()}
 
 
-def test_runs_of_earlier_versions_read_and_write_the_same(client):
-    run_id = logged(experiment_name="x")
-    before, values = read(), metrics_of(client, run_id)
-    aged(client, run_id)
-    apart = stored(run_id)
-    assert schema.TAG_RUN not in apart
-    assert {schema.TAG_PROFILE, schema.TAG_DIGEST, schema.TAG_OWN_RUN} <= apart.keys()
-    same(read(), before)
-    # it holds just this: nothing is written
-    assert logged(run_id=run_id) == run_id and stored(run_id) == apart
-    client.set_tag(run_id, schema.TAG_STATUS, schema.INCOMPLETE)
-    logged(run_id=run_id)
-    same(read(), before)
-    assert stored(run_id) == apart and metrics_of(client, run_id) == values
-    with pytest.raises(mleval.MlevalError, match="holds the evaluation of BR on made already"):
-        logged(1 - SCORES, run_id=run_id)
-
-
 def test_an_interrupted_run_is_completed_in_place(client):
     run_id = logged(experiment_name="x")
     before, tags, values = read(), stored(run_id), metrics_of(client, run_id)
@@ -103,37 +76,6 @@ def test_an_interrupted_run_is_completed_in_place(client):
     assert decode(stored(run_id)[schema.TAG_RUN]) == decode(tags[schema.TAG_RUN])
 
 
-@pytest.mark.parametrize("old", [False, True])
-def test_what_was_withdrawn_counts_wherever_it_is_said(client, old):
-    def imported(loss):
-        values = {"f1": [0.5, 0.5], "hamming_loss": [loss, 0.5]}
-        table = pd.DataFrame({"dataset": "d", "method": ["a", "b"], **values})
-        return import_results(table, experiment_name="x")
-
-    def held():
-        found = store.search(store.connect(), [client.get_experiment_by_name("x").experiment_id])
-        (run,) = (run for run in found if run.data.tags[schema.TAG_METHOD] == "a")
-        return run.info.run_id, schema.withdrawn(run.data.tags)
-
-    imported(0.1)
-    run_id, _ = held()
-    if old:
-        aged(client, run_id)
-    imported(np.nan)
-    if old:
-        aged(client, run_id)
-    assert held() == (run_id, {"hamming_loss"})
-    assert (schema.TAG_WITHDRAWN in stored(run_id)) is old
-    client.set_tag(run_id, schema.TAG_WITHDRAWN, '["f1"]')  # somebody takes another one back
-    assert held()[1] == ({"f1"} if old else {"f1", "hamming_loss"})
-    assert imported(np.nan).updated == 1
-    assert held() == (run_id, {"hamming_loss"})
-    assert imported(0.1).changes == ("a on d: hamming_loss 0.1 added",)
-    assert held() == (run_id, frozenset()) and imported(0.1).unchanged == 2
-    tags = stored(run_id)
-    assert not decode(tags.get(schema.TAG_RUN, '{"schema":1}')).keys() & tags.keys()
-
-
 def test_what_finds_no_room_stands_apart_and_is_found(client):
     folds = np.arange(400) % 40
     truth = np.random.default_rng(2).integers(0, 2, (400, 9))
@@ -146,16 +88,13 @@ def test_what_finds_no_room_stands_apart_and_is_found(client):
     assert mleval.load_profiles(experiment_names=["x"], kind="soft").errors["made", "BR"].size
 
 
-def test_both_kinds_are_found_by_what_they_hold(client):
-    new, old = logged(experiment_name="x"), logged(1 - SCORES, experiment_name="x")
-    aged(client, old)
+def test_runs_are_found_by_what_their_tag_holds(client):
+    run_id = logged(experiment_name="x")
     experiment = [client.get_experiment_by_name("x").experiment_id]
-    for run_id in (new, old):
-        digest = client.get_run(run_id).data.tags[schema.TAG_DIGEST]
-        (found,) = store.having(client, experiment, schema.TAG_DIGEST, digest)
+    digest = decode(stored(run_id)[schema.TAG_RUN])[schema.TAG_DIGEST]
+    for held in ((schema.TAG_DIGEST, digest), (schema.TAG_OWN_RUN,)):
+        (found,) = store.having(client, experiment, *held)
         assert found.info.run_id == run_id
-    found = store.having(client, experiment, schema.TAG_OWN_RUN)
-    assert {run.info.run_id for run in found} == {new, old}
     assert store.having(client, experiment, schema.TAG_EPOCH) == []
 
 
@@ -173,14 +112,12 @@ def test_a_damaged_tag_is_named_and_mended(client):
 
 
 TEXTS = st.sampled_from(["", "9", "x" * 3_000, '"' * 2_500]) | st.text(max_size=5)
-VALUES = st.dictionaries(
-    st.sampled_from(sorted(PACKED - {schema.TAG_WITHDRAWN})), TEXTS, max_size=5
-)
+VALUES = st.dictionaries(st.sampled_from(sorted(PACKED)), TEXTS, max_size=5)
 
 
-@given(st.lists(VALUES, min_size=1, max_size=4), VALUES)
-def test_each_tag_is_what_was_written_last_and_in_one_place(writings, by_hand):
-    raw, expected = dict(by_hand), dict(by_hand)
+@given(st.lists(VALUES, min_size=1, max_size=4))
+def test_each_tag_is_what_was_written_last_and_in_one_place(writings):
+    raw, expected = {}, {}
     for changes in writings:
         seen = unpacked(raw)
         assert {k: v for k, v in seen.items() if k != schema.TAG_RUN} == expected

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
-from mlflow_mleval.measures.hierarchical import FAMILIES, OPTIONS, refuse_without
+from mlflow_mleval.measures.hierarchical import OPTIONS, refuse_without
 from mlflow_mleval.measures.registry import CONVENTIONS, MEASURES, known_measures, one_measure
 from mlflow_mleval.store import runs, schema
 from mlflow_mleval.training.delivery import Delivery, harmless, warn
@@ -61,9 +61,6 @@ class EpochLog:
         Evaluate the epoch that is best by this measure, instead of the model as training leaves it.
         The values are optimistic then, for they are the best of many on these very data; the tag
         ``mleval.selected_among`` tells of how many.
-    every : int
-        Log every so many epochs; the evaluation at the end does not depend on it, except that
-        `best_by` chooses among these.
     label_names, hierarchy, conventions, threshold, sample_weight, **hierarchy_options
         As in `evaluate`; weights are those of the validation data in their order, which must be
         evaluated at once and not in parts. Hierarchical measures are computed for each epoch only
@@ -94,40 +91,27 @@ class EpochLog:
         run_id: str | None = None,
         measures: Iterable[str] | None = None,
         best_by: str | None = None,
-        every: int = 1,
         **options: Any,
     ) -> None:
         runs.check(method=method, dataset=dataset)
-        if type(every) is not int or every < 1:
-            raise ValueError(
-                f"`every` must be a whole number of epochs, at least 1, got {every!r}."
-            )
         refuse_keywords(EpochLog, options, (*_FLAT, "hierarchy", *OPTIONS))
         of_tree = {name: options[name] for name in options if name in OPTIONS}
         refuse_without(hierarchy := options.get("hierarchy"), of_tree)
         flat = {name: options.get(name, default) for name, default in _FLAT.items()}
         one_of(flat["conventions"], "conventions", CONVENTIONS)
-        self.method, self.dataset, self.every = method, dataset, every
+        self.method, self.dataset = method, dataset
         self.measures = None if measures is None else tuple(known_measures(measures, costs=False))
         self.best_by = None if best_by is None else one_measure(best_by, "best_by")
         self.evaluation: Evaluation | None = None
         self.run_id: str | None = None
         self._chosen_run = run_id
         chosen = [m for m in (*(self.measures or ()), self.best_by) if m is not None]
+        of_classes = any("hierarchical-" in MEASURES[m].family for m in chosen)
         flat["measures"] = [m for m in chosen if MEASURES[m].asked] or None
         self._options = flat | {"hierarchy": hierarchy, **of_tree}
-        self._of_epoch = flat if hierarchy is None else self._needed(chosen, flat)
+        self._of_epoch = self._options if of_classes else flat
         self.failure: Exception | None = None  # after which nothing more is done
         self._forget()
-
-    def _needed(self, chosen: Sequence[str], flat: dict[str, Any]) -> dict[str, Any]:
-        """The options that the measures of an epoch need, and no more."""
-        families = {MEASURES[m].family for m in chosen if "hierarchical-" in MEASURES[m].family}
-        if not families:
-            return flat
-        kinds = sorted(family.removeprefix("hierarchical-") for family in families)
-        kinds = [kind for kind in kinds if kind in FAMILIES] or ["set"]
-        return self._options | {"measures": [*kinds, *(flat["measures"] or ())]}
 
     def _forget(self) -> None:
         self._count = 0
@@ -158,7 +142,7 @@ class EpochLog:
         """An epoch, counted from 0, has ended; `predict` gives the truth and the scores of the
         validation data, or their Evaluation, and is not called where nothing is logged.
         """
-        if (epoch + 1) % self.every or self.failure is not None:
+        if self.failure is not None:
             return
         with self.attempt(f"epoch {epoch} and later ones are not logged"):
             predicted = predict()

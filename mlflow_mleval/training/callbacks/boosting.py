@@ -33,7 +33,7 @@ class LightGBMCallback:
         them.
     **options
         Of `mlflow_mleval.training.callbacks.EpochLog`: method, dataset, run_id, measures,
-        best_by, every, ...
+        best_by, ...
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class CatBoostCallback:
     Y : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K), or vector of N classes
     **options
         Of `mlflow_mleval.training.callbacks.EpochLog`: method, dataset, run_id, measures,
-        best_by, every, ...
+        best_by, ...
 
     Attributes
     ----------

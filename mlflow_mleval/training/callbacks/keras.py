@@ -27,7 +27,7 @@ class KerasCallback(keras.callbacks.Callback):
         For ``Model.predict``.
     **options
         Of `mlflow_mleval.training.callbacks.EpochLog`: method, dataset, run_id, measures,
-        best_by, every, ...
+        best_by, ...
 
     Attributes
     ----------

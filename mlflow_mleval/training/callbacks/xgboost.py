@@ -25,7 +25,7 @@ class XGBoostCallback(xgboost.callback.TrainingCallback):
     Y : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K), or vector of N classes
     **options
         Of `mlflow_mleval.training.callbacks.EpochLog`: method, dataset, run_id, measures,
-        best_by, every, ...
+        best_by, ...
 
     Attributes
     ----------

@@ -299,14 +299,6 @@ def test_a_search_logs_its_winner_with_folds(runs, kind, n_jobs):
     assert_held_out(runs()[1], found)
 
 
-def test_searches_can_be_left_out(runs):
-    mleval.autolog(searches=False)
-    grid = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]}, cv=3)
-    grid.fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
-    (run,) = runs()
-    assert schema.TAG_FOLDS not in run.data.tags
-
-
 def test_searches_that_cannot_be_logged_say_so(runs):
     mleval.autolog()
     unnamed = {"cv": 3, "scoring": ["f1_micro", "accuracy"], "refit": False}

@@ -90,12 +90,11 @@ def test_of_epochs_that_are_equally_good_the_first_is_taken(client):
     assert log.evaluation.measures == mleval.evaluate(y, best).measures
 
 
-def test_chosen_measures_and_epochs_only(client):
-    _, run = trained(client, *epochs(6), measures=["ranking", "f1"], every=2)
+def test_chosen_measures_only(client):
+    _, run = trained(client, *epochs(6), measures=["ranking", "f1"])
     found = run.data.metrics
     keys = {k.removeprefix(schema.EPOCH_PREFIX) for k in found if k.startswith(schema.EPOCH_PREFIX)}
     assert keys == {"one_error", "coverage", "ranking_loss", "average_precision", "f1"}
-    assert list(history(client, run.info.run_id, "f1")) == [1, 3, 5]
 
 
 def test_many_labels_have_ten_points_of_the_profile_that_sort_by_k(client):
@@ -328,7 +327,6 @@ def test_epochs_that_share_a_request_all_arrive(client):
     [
         ({"measures": ["f2"]}, ValueError, "`measures` must name"),
         ({"best_by": "fit_time"}, ValueError, "`best_by` must name one measure"),
-        ({"every": 0}, ValueError, "`every` must be"),
         ({"method": ""}, ValueError, "`method` must be"),
         ({"dataset": 3}, TypeError, "`dataset` must be text"),
         ({"treshold": 0.3}, TypeError, "has no argument 'treshold'. Did you mean 'threshold'"),
