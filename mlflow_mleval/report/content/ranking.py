@@ -593,8 +593,8 @@ def sensitivity_section(c: Comparison) -> doc.Section | None:
         intervals = doc.Figure(weight_intervals(found), caption, title=title)
         shares = stability.acceptability
         caption = (
-            f"Shares of {stability.n_resamples:,} random weightings (seed {stability.seed}), rank 1 "
-            f"at the left.{only_best(len(shares))}"
+            f"Shares of {stability.n_resamples:,} random weightings (seed {stability.seed}), "
+            f"rank 1 at the left.{only_best(len(shares))}"
         )
         drawn = rank_acceptability(shares)
         acceptability = doc.Figure(drawn, caption, title="Ranks under random weights")
