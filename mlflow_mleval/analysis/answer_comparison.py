@@ -438,33 +438,51 @@ def directed(
     what scorers said. Others are left out, with a note; measures that were `named` must have a
     direction.
     """
-    less, more = [*minimize], [*maximize]
-    undeclared = [m for m in answered.measures if m not in {*less, *more, *MEASURES}]
-    own: dict[str, str] = {m: "min" for m in undeclared if is_cost(m)}
-    own |= dict.fromkeys((m for m in undeclared if m in answered.passing), "max")
-    others = [m for m in undeclared if m not in own]
-    assumed = {m: "max" if is_scored(answered, m) else None for m in others}
-    proposed = {m: way for m in others if (way := proposed_direction(m) or assumed[m])}
+    declared = {*minimize, *maximize, *MEASURES}
+    undeclared = [m for m in answered.measures if m not in declared]
+    own, proposed = _by_themselves(answered, undeclared)
     taken, notes = own, []
     if ways == "proposed" and proposed:
         taken = own | proposed
         notes.append(f"Directions taken as proposed: {_sides(proposed)}.")
-    if unknown := [m for m in others if m not in taken]:
+    if unknown := [m for m in undeclared if m not in taken]:
         if named or len(unknown) == len(answered.measures):
             suggested = {m: proposed[m] for m in unknown if m in proposed}
             text = f"no direction is known for {some(unknown)}."
             raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, named))
         notes.append(Message(f"Left out, for no direction is known: {some(unknown)}", *DECLARED))
     measures = [m for m in answered.measures if m not in unknown]
-    less += [m for m in taken if taken[m] == "min"]
-    more += [m for m in taken if taken[m] == "max"]
+    sides = grouped((way, m) for m, way in taken.items())
+    better = directions(
+        measures, [*minimize, *sides.get("min", ())], [*maximize, *sides.get("max", ())]
+    )
     granted = []
     if own:
         either = Argument("minimize"), ", ", Argument("maximize")
         text = f"Taken for granted: {_sides(own)}. Declare it ("
         granted = [Message(text, *either, ") if that is wrong.")]
     answered = replace(answered, measures=measures, notes=(*answered.notes, *notes))
-    return answered, directions(measures, less, more), granted
+    return answered, better, granted
+
+
+def _by_themselves(
+    answered: Units, measures: Sequence[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Which way measures are better that pass or fail or that an answer takes; and what is proposed
+    of others.
+    """
+    own, proposed = dict[str, str](), dict[str, str]()
+    for measure in measures:
+        way = proposed_direction(measure)
+        if measure in answered.passing:
+            own[measure] = "max"
+        elif way == "min" and is_cost(measure):  # params_match costs nothing
+            own[measure] = "min"
+        elif way:
+            proposed[measure] = way
+        elif is_scored(answered, measure):
+            proposed[measure] = "max"
+    return own, proposed
 
 
 def _sides(better: Mapping[str, str]) -> str:
