@@ -473,11 +473,12 @@ def _by_themselves(
     """
     own, proposed = dict[str, str](), dict[str, str]()
     for measure in measures:
+        way = proposed_direction(measure)
         if measure in answered.passing:
             own[measure] = "max"
-        elif is_cost(measure):
+        elif way == "min" and is_cost(measure):  # params_match costs nothing
             own[measure] = "min"
-        elif way := proposed_direction(measure):
+        elif way:
             proposed[measure] = way
         elif is_scored(answered, measure):
             proposed[measure] = "max"

@@ -126,16 +126,18 @@ def test_directions_are_declared_known_of_pass_and_cost_or_confirmed(found):
     declared = directed(found, ["length", "judge"], named=True)[1]
     assert declared == {"exact": "max", "length": "min", "judge": "min"}
     columns = {"hamming_loss": [0, 1], "latency_s": [1, 2], "size": [3, 4], "correctness": [0, 1]}
+    columns["params_match"] = [0, 1]
     answers = made(columns, passing=("hamming_loss",))
     pair = aligned({"a": answers, "b": answers})
     kept, better, granted = directed(pair)
     # what the registry knows keeps its direction, passing or not
     assert better == {"hamming_loss": "min", "latency_s": "min"}
-    assert "no direction is known: size, correctness" in kept.notes[-1]
+    assert "no direction is known: size, correctness, params_match" in kept.notes[-1]
     assert "smaller values of latency_s are better" in granted[0] and len(granted) == 1
     assert directed(kept, [], ["latency_s"])[1]["latency_s"] == "max"
     with pytest.raises(UndirectedError, match="no direction is known for size"):
         directed(replace(pair, measures=["size"]))
+    pair = replace(pair, measures=[m for m in pair.measures if m != "params_match"])
     told, better, _ = directed(pair, ["size"], ways="proposed")
     assert better["size"] == "min" and better["correctness"] == "max"
     assert "larger values of correctness are better" in told.notes[-1]
