@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -604,17 +605,28 @@ class GateRequest:
     def _resolved(self) -> GateRequest:
         """The same with the two sides as methods of the selection."""
         from mlflow_mleval.store import store
+        from mlflow_mleval.store.repeats import everywhere
 
         chosen, sides = self.selection, list(self.sides)
         read: dict[str, Any] = {"methods": sides}
         if not (chosen.experiment_names or chosen.experiment_ids or chosen.filter_string):
-            client = store.connect()
+            client, places = store.connect(), []
             sides = [store.run_of(client, each) for each in self.sides]
             read = {"run_ids": sides, "method_by": ("run_id",)}
-            if names := [each for each in sides if not _RUN_ID.fullmatch(each)]:
-                text = f"{some(names)} must be the id of a run or a model (models:/NAME@ALIAS). "
-                text += "Names of methods take their experiments, too: "
-                raise NoRunsError(Message(text, store.EXPERIMENTS, "."))
+            if not any(map(_RUN_ID.fullmatch, sides)):
+                # methods of the only experiment with runs of these names, if there is one
+                every = everywhere(client, Selection()).experiment_ids
+                for name in sides if every and "'" not in "".join(sides) else ():
+                    runs = store.search(client, every, f"run_name = '{name}'")
+                    places.append({run.info.experiment_id for run in runs})
+                if not places or len(place := set.intersection(*places)) != 1:
+                    if files := [each for each in sides if Path(each).is_file()]:
+                        text = f"a gate compares runs, got files ({some(files)}). Log what they "
+                        text += "hold with mleval evaluate or mleval import, and name the runs."
+                        raise NoRunsError(text)
+                    text = f"no run is called {' or '.join(sides)}. Methods take their "
+                    raise NoRunsError(Message(f"{text}experiments, too: ", store.EXPERIMENTS, "."))
+                sides, read = [*self.sides], {"experiment_ids": [*place], "methods": self.sides}
         if sides[0] == sides[1]:
             text = "`candidate` and `champion` must be different runs or methods"
             raise ValueError(f"{text}, got {sides[0]} for both.")

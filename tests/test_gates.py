@@ -240,8 +240,6 @@ def test_sides_that_cannot_be_compared(logged):
         mleval.gate(logged["better"], logged["better"])
     with pytest.raises(NoRunsError):
         mleval.gate(logged["better"], "models:/nobody@champion")
-    with pytest.raises(NoRunsError, match="new must be the id of a run or a model"):
-        mleval.gate("new", logged["champion"])
     folds = {"experiment_names": ["datasets"], "measures": ["f1"]}
     with pytest.raises(IncomparableRunsError, match="no run holds values by fold"):
         mleval.gate("better", "champion", over="folds", **folds)
@@ -429,7 +427,7 @@ def test_scores_of_a_table_whose_means_were_logged_need_no_direction(db):
             table = {"inputs": [f"q{i}" for i in range(200)], "seconds": [2.0] * 200}
             mlflow.log_table(table | {"exact": exact, "short": exact}, "eval_results_table.json")
             mlflow.log_metrics({"exact": 0.75, "seconds": 2.0})
-    asked = ["gate", "new", "--champion", "base", "-n", "Default"]
+    asked = ["gate", "new", "--champion", "base"]
     judged = json.loads(run(*asked, "--all", "--output", "json", code=4).stdout)
     verdicts = {row["measure"]: row["verdict"] for row in judged["rows"]}
     assert verdicts == {"exact": "open", "seconds": "not judged"}
@@ -493,6 +491,19 @@ def test_five_right_answers_meet_no_high_threshold(db):
     found = mleval.gate("new", "base", experiment_names=["five"], maximize=["exact"]).criteria
     assert found["answer"].tolist() == ["not yet known", "met"]
     assert found["low"].between(0.4, 0.6).all()
+
+
+def test_runs_are_found_by_their_names_where_one_experiment_has_both(client, log):
+    client.create_run(client.create_experiment("other"), run_name="old")
+    for name, accuracy in (("old", 0.7), ("new", 0.9)):
+        log(name, {"accuracy_score": accuracy, "example_count": 1_000}, experiment="qa")
+    verdict = mleval.gate("new", "old", margins={"accuracy_score": 0.01})
+    assert verdict.decision == "ship" and verdict.candidate == "new"
+    client.create_run(client.create_experiment("twin"), run_name="new")
+    with pytest.raises(NoRunsError, match="no run is called new or nobody"):
+        mleval.gate("new", "nobody")
+    with pytest.raises(NoRunsError, match=r"got files \(\S+test_gates.py\). Log what they hold"):
+        mleval.gate(__file__, "new")
 
 
 def test_values_outside_of_a_range_are_no_evidence(db):

@@ -120,8 +120,8 @@ def test_a_gate_of_methods_takes_what_runs_finds(log):
     told = mleval("gate", "a", "--champion", "b", "-n gaps --output json --all", code=4).stdout
     assert "finds it: mleval rank -n gaps" in told
     code, error, _ = _run("mleval gate a --champion b")
-    assert code == 1 and "a, b must be the id of a run or a model" in error
-    assert "Names of methods take their experiments, too: --experiment-name" in error
+    assert code == 1 and "no run is called a or b" in error
+    assert "Methods take their experiments, too: --experiment-name" in error
 
 
 def test_a_gate_of_splits_pairs_them(log):
