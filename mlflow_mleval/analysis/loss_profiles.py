@@ -451,7 +451,6 @@ def compare_profiles(
     profiles: Profiles,
     *,
     family: str = "binomial",
-    parameters: ArrayLike | None = None,
     alpha: float = 0.05,
     **declared: Unpack[Declared],
 ) -> ProfileComparison:
@@ -462,9 +461,7 @@ def compare_profiles(
     ----------
     profiles : Profiles
     family : {"binomial", "polynomial"}
-    parameters : array, optional
-        Increasing, the same for all datasets; by default k = 1..K (at most 100 of them), or alpha
-        from 1 to 1000.
+        At k = 1..K (at most 100 of them), or at alpha from 1 to 1000.
     alpha : float
         Chance of any false claim along any profile of any pair on any dataset; 1 - alpha is the
         level of intervals.
@@ -475,7 +472,7 @@ def compare_profiles(
     Raises
     ------
     ValueError
-        No profile; an unknown family, parameters out of range.
+        No profile; an unknown family.
 
     Notes
     -----
@@ -523,7 +520,7 @@ def compare_profiles(
             f"Of {len(methods)} methods only the {len(chosen)} with the least mean area are "
             "compared in pairs; the p-values are corrected for all pairs."
         )
-    asked = Request(*(profiles, family, parameters, alpha, declared), *(chosen, absent, warnings))
+    asked = Request(profiles, family, alpha, declared, chosen, absent, warnings)
     parts = [OnDataset(asked, dataset) for dataset in profiles.datasets]
     # over all pairs of all datasets; pairs of methods that were not chosen count, too
     worst = np.concatenate([part.worst for part in parts])
@@ -602,7 +599,6 @@ class Request:
 
     profiles: Profiles
     family: str
-    parameters: ArrayLike | None
     alpha: float
     declared: Declared
     chosen: Sequence[str]
@@ -618,10 +614,9 @@ class OnDataset:
     def __init__(self, asked: Request, dataset: str):
         self.asked = asked
         self.dataset = dataset
-        curve = dataset, asked.family, asked.parameters
-        self.at = asked.profiles.parameters(*curve)
+        self.at = asked.profiles.parameters(dataset, asked.family)
         self.position = positions(asked.family, asked.profiles.n_labels[dataset], self.at)
-        self.losses = asked.profiles.by_row(*curve)
+        self.losses = asked.profiles.by_row(dataset, asked.family)
         self.folds = {m: asked.profiles.folds[dataset, m] for m in self.losses}
         self.methods = [m for m in self.losses if m in set(asked.chosen)]
         self.n_pairs = len(self.losses) * (len(self.losses) - 1) // 2
