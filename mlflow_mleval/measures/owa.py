@@ -189,10 +189,10 @@ class Profile:
     >>> a, b = profile_from_histogram([64, 48, 12, 1]), profile_from_histogram([1, 0, 0, 1])
     >>> a.losses.round(3), b.losses
     (array([0.2  , 0.36 , 0.488]), array([0.5, 0.5, 0.5]))
-    >>> round(a.area, 3), round(a.slope, 3), round(a.relative_gain, 3)
-    (0.352, 0.288, 0.24)
-    >>> b.area, b.slope, b.relative_gain
-    (0.5, 0.0, 1.0)
+    >>> round(a.area, 3), round(a.slope, 3)
+    (0.352, 0.288)
+    >>> b.area, b.slope
+    (0.5, 0.0)
     """
 
     family: Literal["binomial", "polynomial"]
@@ -234,22 +234,6 @@ class Profile:
         is always wrong is flat too, so the slope says nothing without the level.
         """
         return self.subset - self.hamming
-
-    @property
-    def relative_gain(self) -> float:
-        """How far the area lies below the largest that the same Hamming loss allows, in [0, 1]; 1
-        is best.
-
-        With a given Hamming loss h the profile is lowest where all errors fall on the same
-        instances (flat at h: gain 1), and highest where every instance has equally many wrong
-        labels (gain 0). Unlike the slope it does not depend on the level. NaN where the two
-        coincide: one label, or no error, or nothing right.
-        """
-        wrong = self.hamming * self.n_labels  # per instance, first one label, then the next
-        means = np.clip(wrong - np.arange(self.n_labels), 0, 1)
-        even = _profile(means, self.family, self.parameters, self.kind)
-        room = even.area - self.hamming
-        return (even.area - self.area) / room if room > 1e-12 else float("nan")
 
 
 def loss_profile(
@@ -438,14 +422,6 @@ def _owa(y_true: Any, y_score: Any, weights: Array, per_instance: bool) -> Any:
 # ---- summaries of many profiles at once ----------------------------------------------------------
 # All are linear in the means of the order statistics of the errors, or follow from such.
 
-#: The summaries of `awareness`, and which way each is better.
-SUMMARIES: dict[str, Literal["min", "max"]] = {
-    "hamming": "min",
-    "subset": "min",
-    "area": "min",
-    "slope": "min",
-    "relative_gain": "max",
-}
 #: The summaries of the label sets that are measures of the registry, by the name of the measure.
 MEASURED = {"binomial_area": "area", "binomial_slope": "slope", "binomial_gain": "relative_gain"}
 #: Less room than this between the best and the worst profile is rounding.

@@ -15,7 +15,7 @@ from mlflow_mleval.analysis import loss_profiles
 from mlflow_mleval.analysis.loss_profiles import Profiles, along_parameter, compare_profiles
 from mlflow_mleval.analysis.pairs import stepped
 from mlflow_mleval.errors import NoRunsError
-from mlflow_mleval.measures.owa import profile_from_histogram, profile_from_means
+from mlflow_mleval.measures.owa import awareness, profile_from_histogram, profile_from_means
 from mlflow_mleval.sentences import MAX_TAG
 from mlflow_mleval.store import runs, schema
 
@@ -228,7 +228,7 @@ def test_a_profile_is_logged_from_its_counts(client):
     assert {*study.measures} == {*usual, "binomial_area", "binomial_slope", "binomial_gain"}
     assert means["hamming_loss"] == pytest.approx((counts @ np.arange(15) / 14 / 40).mean())
     assert means["subset_accuracy"] == pytest.approx((counts[:, 0] / 40).mean())
-    gains = [profile_from_histogram(row).relative_gain for row in counts]
+    gains = awareness(errors)["relative_gain"]
     np.testing.assert_allclose(study.folds.loc["d", "A"]["binomial_gain"], gains)
     found = mleval.profiles_of(study)
     expected = errors[:, : found.errors["d", "A"].shape[1]]
