@@ -288,14 +288,9 @@ class Hierarchy:
         import networkx as nx
 
         graph = nx.DiGraph(pairs[(level[pairs] == 0).all(1)].tolist())
-        knots = [knot for knot in nx.strongly_connected_components(graph) if len(knot) > 1]
-        first = min(knots, key=min)  # of the classes that are named first
-        cycle = nx.find_cycle(graph.subgraph(first), min(first))
+        cycle = nx.find_cycle(graph)
         path = " -> ".join(repr(self.nodes[i]) for i in [*(low for low, _ in cycle), cycle[0][0]])
-        raise ValueError(
-            f"`edges` must not run in a cycle, got {path} ({sum(map(len, knots))} classes lie on "
-            "cycles)."
-        )
+        raise ValueError(f"`edges` must not run in a cycle, got {path}. Take one of these away.")
 
     @classmethod
     def from_paths(cls, paths: Iterable[str]) -> Hierarchy:
