@@ -876,7 +876,4 @@ def _refuse_differences(first: Evaluation, evaluations: Sequence[Evaluation]) ->
 
 def _in_order(sums: Mapping[Hashable, Sums]) -> dict[Hashable, Sums]:
     """Folds sorted, so that the order of merging leaves no trace."""
-    try:
-        return {key: sums[key] for key in sorted(sums)}  # type: ignore[type-var]
-    except TypeError:
-        return dict(sorted(sums.items(), key=lambda item: (type(item[0]).__name__, str(item[0]))))
+    return dict(sorted(sums.items(), key=lambda item: (type(item[0]).__name__, item[0])))

@@ -60,10 +60,7 @@ def label_matrices(
             raise ValueError(f"`{name}` must hold the {n} instances of `y_true`, got {len(rows)}.")
     occurring = set(chain.from_iterable(chain.from_iterable(sides.values())))
     if label_names is None:
-        try:
-            label_names = sorted(occurring)
-        except TypeError:
-            label_names = sorted(occurring, key=lambda label: (type(label).__name__, str(label)))
+        label_names = sorted(occurring, key=lambda label: (type(label).__name__, label))
     names = unique_names(list(label_names), "label_names", len(label_names), "labels")
     place = {label: i for i, label in enumerate(names)}
     if unknown := occurring.difference(place):

