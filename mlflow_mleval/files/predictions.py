@@ -323,7 +323,7 @@ def read_hierarchy(path: str | Path) -> Hierarchy:
         lines = path.read_text(encoding="utf-8-sig").lstrip("\ufeff").splitlines()
         header = [cell.strip() for cell in lines[0].split(",")] if lines else []
         if len(header) > 1:
-            return Hierarchy.from_csv(path, weight="weight" if "weight" in header else None)
+            return Hierarchy.from_csv(path)
         edges = [line.split() for line in lines]
         for number, edge in enumerate(edges, 1):
             if len(edge) not in (0, 2):

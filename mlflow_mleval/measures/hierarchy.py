@@ -314,37 +314,28 @@ class Hierarchy:
         return cls(edges, nodes=nodes)
 
     @classmethod
-    def from_csv(
-        cls,
-        path: str | PathLike[str],
-        parent: str = "parent",
-        child: str = "child",
-        weight: str | None = None,
-    ) -> Hierarchy:
-        """The hierarchy of a CSV file with a header and one edge a row; `weight` names a column of
-        lengths.
+    def from_csv(cls, path: str | PathLike[str]) -> Hierarchy:
+        """The hierarchy of a CSV file of one edge a row: the columns parent, child and, if there is
+        one, weight, the length of the edge.
         """
-        wanted = [parent, child] + [weight] * (weight is not None)
         table = pd.read_csv(
             path, dtype=str, keep_default_na=False, index_col=False, encoding="utf-8-sig"
         ).fillna("")
-        if missing := [name for name in wanted if name not in table]:
+        if not {"parent", "child"} <= {*table}:
             raise ValueError(
-                f"`path` must have the columns {wanted}, got {table.columns.tolist()}. "
-                f"{missing[0]!r} is missing."
+                f"`path` must have the columns parent and child, got {table.columns.tolist()}."
             )
-        if empty := (np.flatnonzero((table[wanted] == "").any(axis=1)) + 2).tolist():
+        wrong = (table[["parent", "child"]] == "").any(axis=1)
+        lengths = None
+        if "weight" in table:
+            lengths = pd.to_numeric(table["weight"], errors="coerce").to_numpy(float)
+            wrong |= np.isnan(lengths)
+        if lines := (np.flatnonzero(wrong) + 2).tolist():
             raise ValueError(
-                f"`path` must fill the columns {wanted} on every row, got empty cells on "
-                f"{listing(empty, 'line')}."
+                "`path` must name a parent and a child, and a number as weight, on every row, got "
+                f"others on {listing(lines, 'line')}."
             )
-        edges = table[[parent, child]].to_numpy().tolist()
-        if weight is None:
-            return cls(edges)
-        lengths = pd.to_numeric(table[weight], errors="coerce").to_numpy(float)
-        if len(wrong := table[weight][np.isnan(lengths)]):
-            raise ValueError(f"`weight` must name numbers, got {listing(wrong, 'other')}.")
-        return cls(edges, lengths)
+        return cls(table[["parent", "child"]].to_numpy().tolist(), lengths)
 
     def __repr__(self) -> str:
         count = self._up.count[1:]

@@ -385,7 +385,7 @@ def test_lines_of_classes_need_a_hierarchy_and_nothing_of_matrices(tmp_path):
         ("a b\na b c\n", "line 2: an edge is two classes, parent and child, got 3: 'a b c'"),
         ("a\n", "line 1: an edge is two classes"),
         ("a b\nb a\n", "cycle"),
-        ("a,b\n1,2\n", "'parent' is missing"),
+        ("a,b\n1,2\n", "columns parent and child"),
         ("", "at least one class"),
     ],
 )

@@ -322,8 +322,8 @@ def test_lengths_come_with_edges_graphs_and_files(tmp_path):
     assert Hierarchy(graph).distance("b", "c") == 2
     lengths = [graph.edges[edge]["weight"] for edge in graph.edges]
     assert Hierarchy(graph, lengths).digest == h.digest
-    (tmp_path / "h.csv").write_text("up,down,far\na,b,0.5\na,c,2\n")
-    assert Hierarchy.from_csv(tmp_path / "h.csv", "up", "down", "far").digest == h.digest
+    (tmp_path / "h.csv").write_text("parent,child,weight\na,b,0.5\na,c,2\n")
+    assert Hierarchy.from_csv(tmp_path / "h.csv").digest == h.digest
 
 
 def test_classes_without_edges_and_the_order_of_classes():
@@ -389,17 +389,17 @@ def test_what_is_no_hierarchy_and_no_class_of_one_is_named(call, given, text):
 
 
 @pytest.mark.parametrize(
-    ("content", "weight", "text"),
+    ("content", "text"),
     [
-        ("parent,kid\na,b\n", None, "'child' is missing"),
-        ("parent,child\na,b\na,\n", None, "empty cells on 1 line: 3"),
-        ("parent,child,far\na,b,2\na,c,near\n", "far", "`weight` must name .* 1 other: 'near'"),
+        ("parent,kid\na,b\n", r"columns parent and child, got \['parent', 'kid'\]"),
+        ("parent,child\na,b\na,\n", "others on 1 line: 3"),
+        ("parent,child,weight\na,b,2\na,c,near\n", "others on 1 line: 3"),
     ],
 )
-def test_wrong_files_are_refused(tmp_path, content, weight, text):
+def test_wrong_files_are_refused(tmp_path, content, text):
     (tmp_path / "h.csv").write_text(content)
     with pytest.raises(ValueError, match=text):
-        Hierarchy.from_csv(tmp_path / "h.csv", weight=weight)
+        Hierarchy.from_csv(tmp_path / "h.csv")
 
 
 def test_indicator_takes_sets_lists_and_matrices():
