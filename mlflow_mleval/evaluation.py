@@ -8,7 +8,6 @@ follows; those of disjoint batches add up.
 from __future__ import annotations
 
 import reprlib
-import sys
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,6 @@ from functools import cached_property, partial, reduce
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import click
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
@@ -744,10 +742,7 @@ def _weights_of(sample_weight: Any, n: int, index: pd.Index | None) -> Array | N
 
 
 def evaluate_batches(
-    batches: Iterable[Mapping[str, Any] | Sequence[Any]],
-    *,
-    progress: bool | None = None,
-    **options: Any,
+    batches: Iterable[Mapping[str, Any] | Sequence[Any]], **options: Any
 ) -> Evaluation:
     """Evaluate data larger than memory, batch by batch.
 
@@ -756,8 +751,6 @@ def evaluate_batches(
     batches : iterable of sequences or mappings
         Each holds the arguments of `evaluate`: ``(y_true, y_score)``, ``(y_true, y_score,
         y_pred)``, or by name, with ``folds`` if need be. Only one batch is held at a time.
-    progress : bool, optional
-        Show progress on standard error; by default where that is a terminal.
     **options
         Options of `evaluate` for all batches.
 
@@ -777,22 +770,18 @@ def evaluate_batches(
     """
     if options.get("train_labels") is not None:
         options["train_labels"] = Propensities.of(options["train_labels"])  # once
-    hidden = not (sys.stderr.isatty() if progress is None else progress)
     whole = None
-    with click.progressbar(
-        batches, label="evaluating", show_pos=True, file=sys.stderr, hidden=hidden
-    ) as bar:
-        for i, batch in enumerate(bar):
-            try:
-                of_part = {**options, "instances": False}
-                if isinstance(batch, Mapping):
-                    part = evaluate(**batch, **of_part)
-                else:
-                    part = evaluate(*batch, **of_part)
-                whole = part if whole is None else merge([whole, part])
-            except (ValueError, TypeError) as error:
-                kind = TypeError if isinstance(error, TypeError) else ValueError
-                raise kind(Message(f"batch {i}: ", error)) from error
+    for i, batch in enumerate(batches):
+        try:
+            of_part = {**options, "instances": False}
+            if isinstance(batch, Mapping):
+                part = evaluate(**batch, **of_part)
+            else:
+                part = evaluate(*batch, **of_part)
+            whole = part if whole is None else merge([whole, part])
+        except (ValueError, TypeError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(Message(f"batch {i}: ", error)) from error
     if whole is None:
         raise ValueError("`batches` must yield at least one batch, got none.")
     return whole

@@ -226,22 +226,13 @@ def test_merge_needs_evaluations():
         mleval.merge([mleval.evaluate(Y, S), {}])
 
 
-def test_batches_are_the_whole(capsys):
+def test_batches_are_the_whole():
     given = {"y_true": Y, "y_score": S, "folds": FOLDS}
     batches = ({n: x[i : i + 7] for n, x in given.items()} for i in range(0, N, 7))
     whole = mleval.evaluate(Y, S, folds=FOLDS, threshold=0.3)
     same(mleval.evaluate_batches(batches, threshold=0.3), whole)
     twice = mleval.evaluate(np.vstack([Y, Y]), np.vstack([S, S]))
     same(mleval.evaluate_batches([(Y, S), (Y, S)]), twice)
-    assert capsys.readouterr() == ("", "")
-
-
-def test_progress_goes_to_standard_error(capsys):
-    for batches in ([(Y, S), (Y, S)], iter([(Y, S)] * 3)):
-        mleval.evaluate_batches(batches, progress=True)
-        assert capsys.readouterr() == ("", "evaluating\n")  # a bar where it is a terminal
-        mleval.evaluate_batches([(Y, S)])
-        assert capsys.readouterr() == ("", "")
 
 
 def test_a_bad_batch_is_numbered():
