@@ -218,28 +218,14 @@ def _names(
         return unique_names(y_score.columns, "y_score.columns", len(y_score.columns), "classes")
     if n_classes is None or len(seen) == n_classes:
         return tuple(seen)
-    if true.dtype.kind != "U" and (usual := _usual_classes(seen, n_classes)):
-        return usual
-    hint = ""
-    if len(seen) > n_classes and true.dtype.kind in "iu":
-        hint = " If these are measurements, it is a regression, and mleval evaluates none."
-    columns = f"`y_score` has {n_classes} columns"
-    columns = "`y_score` is one score of two classes" if n_classes == _BINARY else columns
-    raise ValueError(
-        f"`label_names` must name the {n_classes} classes in the order of the scores, got none: "
-        f"{columns}, and `y_true` has {count(len(seen), 'class')} "
-        f"({some(map(repr, seen), 8)}).{hint}"
-    )
-
-
-def _usual_classes(seen: list[Any], n_classes: int) -> tuple[Hashable, ...] | None:
-    """All classes where a batch lacks some, where they are beyond doubt."""
-    if all(isinstance(value, bool) for value in seen):
-        return (False, True) if n_classes == _BINARY else None
     # of several classes only those that begin with 0 are surely 0, 1, 2, …
     if set(seen) <= set(range(n_classes)) and (0 in seen or n_classes == _BINARY):
         return tuple(range(n_classes))
-    return (-1, 1) if n_classes == _BINARY and set(seen) <= {-1, 1} else None
+    raise ValueError(
+        f"`label_names` must name the {n_classes} classes in the order of the scores, got none, "
+        f"and `y_true` has {count(len(seen), 'class')} ({some(map(repr, seen), 8)}). If these are "
+        "measurements, it is a regression, and mleval evaluates none."
+    )
 
 
 def class_matrix(values: Any, name: str, names: Sequence[Hashable]) -> sparse.csr_array:

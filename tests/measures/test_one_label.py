@@ -62,7 +62,6 @@ def test_binary_in_each_form():
     # A batch may hold one class only.
     assert mleval.evaluate([1], [0.8]).label_names == (0, 1)
     assert mleval.evaluate([True], [0.8]).label_names == (False, True)
-    assert mleval.evaluate([-1], [0.8]).label_names == (-1, 1)
 
 
 def test_one_instance_and_one_class():
@@ -134,7 +133,7 @@ P3, Y3 = np.full((3, 3), 1 / 3), [0, 1, 2]
         ((Y3, P3[:2]), "`y_score` must hold the 3 instances of `y_true`, got 2"),
         (([0, 1, 3], P3, None, Y3), "classes of `label_names` .0, 1, 2., got 3 in row 2"),
         (([1, 1, 2], P3), "must name the 3 classes .* and `y_true` has 2 classes .1, 2."),
-        ((Y3, [0.1, 0.2, 0.3]), "one score of two classes, and `y_true` has 3 classes"),
+        ((Y3, [0.1, 0.2, 0.3]), "name the 2 classes .*, and `y_true` has 3 classes"),
         (([151.0, 75.0, 141.0, 206.0], P3[[0] * 4]), "has 4 classes .*If these are measurements"),
         (([0, 1, 1], None, ["a", "b", "b"]), "classes of the type of `y_true`, got 'a'"),
         (([0, 1, 1], None, [0, 1]), "`y_pred` must hold the 3 instances"),
