@@ -124,11 +124,6 @@ class Options:
         names = FAMILIES if self.measures is None else self.measures
         names = [names] if isinstance(names, str) else names
         families = [one_of(name, "measures", FAMILIES) for name in names]
-        if not families:
-            raise ValueError(
-                f"`measures` must name at least one of {', '.join(map(repr, FAMILIES))}, got "
-                "none. Omit it for all."
-            )
         limits: dict[str, Any] = {}
         for name in ("max_distance", "lca_max_distance", "max_ancestors"):
             value = getattr(self, name)

@@ -15,6 +15,7 @@ import pandas as pd
 from scipy import sparse
 
 from mlflow_mleval.measures.inputs import compressed, listed, listing, matrix_of
+from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import AnyArray, binary_matrix, of_kind
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ class Hierarchy:
     --------
     >>> h = Hierarchy([("animal", "cat"), ("animal", "dog"), ("pet", "dog")])
     >>> h
-    Hierarchy(4 classes, 3 edges, 2 roots, 2 leaves, 1 with several parents, 2 levels)
+    Hierarchy(4 classes, 3 edges, 2 roots)
     >>> sorted(h.ancestors("dog"))
     ['animal', 'pet']
     >>> h.distance("cat", "dog"), h.distance("cat", "pet")
@@ -338,14 +339,9 @@ class Hierarchy:
         return cls(table[["parent", "child"]].to_numpy().tolist(), lengths)
 
     def __repr__(self) -> str:
-        count = self._up.count[1:]
-        roots = (self._up.parent == 0).sum()
-        leaves = len(self) - len(np.unique(self._up.parent)) + 1
-        return (
-            f"Hierarchy({len(self)} classes, {len(self._up.parent) - roots} edges, {roots} "
-            f"roots, {leaves} leaves, {(count > 1).sum()} with several parents, "
-            f"{self._up.level[-1]} levels)"
-        )
+        roots = int((self._up.parent == 0).sum())
+        edges = count(len(self._up.parent) - roots, "edge")
+        return f"Hierarchy({count(len(self), 'class')}, {edges}, {count(roots, 'root')})"
 
     def __len__(self) -> int:
         return len(self.nodes)

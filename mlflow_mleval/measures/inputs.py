@@ -432,18 +432,11 @@ def calibrate_threshold(y_true: Any, y_score: Any, *, per_label: bool = False) -
 def _threshold(scores: AnyArray, wanted: float) -> float:
     """The threshold that as nearly as possible ``wanted`` scores reach, in their own type."""
     scores = scores.ravel() if scores.dtype.kind == "f" else scores.ravel().astype(float)
-    place = min(max(int(np.ceil(wanted)), 1), len(scores))
-    at = np.partition(scores, len(scores) - place)[len(scores) - place]
-    # Thresholds up to `at` are reached by at least `place` scores, those above it by fewer.
-    above = scores[scores > at]
-    below = scores[scores < at]
-    fewer = len(above)
-    more = len(scores) - len(below)
-    if wanted - fewer <= more - wanted:
-        low = at
-        high = above.min() if fewer else np.nextafter(at, at.dtype.type(np.inf))
-    else:
-        low = below.max() if len(below) else at
-        high = at
+    values, times = np.unique(scores, return_counts=True)
+    reached = np.append(np.cumsum(times[::-1])[::-1], 0)  # by each value, and by none
+    # of two that are equally close the higher one
+    best = len(values) - int(np.argmin(np.abs(reached - wanted)[::-1]))
+    low = values[max(best - 1, 0)]
+    high = values[best] if best < len(values) else np.nextafter(low, low.dtype.type(np.inf))
     middle = low / 2 + high / 2
     return float(middle if low < middle <= high else high)

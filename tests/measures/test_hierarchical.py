@@ -272,7 +272,6 @@ def test_empty_sets():
         ({"far_pairs": "ignore"}, "`far_pairs` must be one of 'forbid', 'allow', 'clip', got 'ig"),
         ({"max_ancestors": -1}, "`max_ancestors` must be a distance of at least 0, got -1"),
         ({"measures": ["h_f1"]}, "`measures` must be one of 'set', 'pair', 'lca', got 'h_f1'"),
-        ({"measures": []}, "`measures` must name at least one of 'set', 'pair', 'lca', got none"),
     ],
 )
 def test_bad_options(options, text):
@@ -310,7 +309,7 @@ def test_every_source_gives_the_same_hierarchy(tmp_path):
     assert same(h, Hierarchy.from_paths(["01/01/03", "01/02", "02/13", "01/01"]))
     pd.DataFrame(EDGES, columns=["parent", "child"]).to_csv(tmp_path / "h.csv", index=False)
     assert same(h, Hierarchy.from_csv(tmp_path / "h.csv"))
-    told = "6 classes, 4 edges, 2 roots, 3 leaves, 0 with several parents, 3 levels"
+    told = "6 classes, 4 edges, 2 roots"
     assert repr(h) == f"Hierarchy({told})"
 
 
