@@ -214,8 +214,6 @@ class Hierarchy:
     Hierarchy(4 classes, 3 edges, 2 roots)
     >>> sorted(h.ancestors("dog"))
     ['animal', 'pet']
-    >>> h.distance("cat", "dog"), h.distance("cat", "pet")
-    (2.0, 3.0)
     """
 
     def __init__(
@@ -357,17 +355,6 @@ class Hierarchy:
     def ancestors(self, name: Hashable) -> set[Hashable]:
         """The classes above a class, itself left out."""
         return self._names(np.flatnonzero(self._up.above(self._numbers(name)))) - {name}
-
-    def descendants(self, name: Hashable) -> set[Hashable]:
-        """The classes below a class, itself left out."""
-        return self._names(np.flatnonzero(self._up.below(self._numbers(name)))) - {name}
-
-    def distance(self, a: Hashable, b: Hashable) -> float:
-        """Length of the shortest path through a common ancestor; the virtual root is one."""
-        numbers = self._numbers(a, b)
-        up, number = self._up.part(self._up.above(numbers))
-        a_up, b_up = closure(up)[number[numbers]].toarray().astype(float)
-        return float((a_up + b_up)[(a_up > 0) & (b_up > 0)].min() - 2)
 
     def indicator(self, sets: Any, name: str = "sets") -> sparse.csr_array:
         """Class sets as a csr_array of bool, shape (N, C), with the columns `nodes`; `name` is what

@@ -42,6 +42,10 @@ def measure(case, measures=BOTH, **options):
     return measured(case["true"], case["pred"], hierarchy(case), **options)
 
 
+def distance(h, a, b):
+    return measured([a], [b], h, "pair")["tree_induced_error"]
+
+
 def rates(row, name):
     return [row[f"{name}_{rate}"] for rate in ("precision", "recall", "f1")]
 
@@ -315,10 +319,10 @@ def test_every_source_gives_the_same_hierarchy(tmp_path):
 
 def test_lengths_come_with_edges_graphs_and_files(tmp_path):
     h = Hierarchy([("a", "b"), ("a", "c")], weights=[0.5, 2])
-    assert h.distance("b", "c") == 2.5 and h.distance("b", "b") == 0
+    assert distance(h, "b", "c") == 2.5 and distance(h, "b", "b") == 0
     graph = nx.DiGraph()
     graph.add_weighted_edges_from([("a", "b", 0.5), ("a", "c", 2)])
-    assert Hierarchy(graph).distance("b", "c") == 2
+    assert distance(Hierarchy(graph), "b", "c") == 2
     lengths = [graph.edges[edge]["weight"] for edge in graph.edges]
     assert Hierarchy(graph, lengths).digest == h.digest
     (tmp_path / "h.csv").write_text("parent,child,weight\na,b,0.5\na,c,2\n")
@@ -328,8 +332,8 @@ def test_lengths_come_with_edges_graphs_and_files(tmp_path):
 def test_classes_without_edges_and_the_order_of_classes():
     h = Hierarchy([("b", "a")], nodes=["z", "a"])
     assert h.nodes == ["z", "a", "b"]
-    assert h.ancestors("z") == h.descendants("z") == h.parents("z") == set()
-    assert h.distance("z", "a") == 3
+    assert h.ancestors("z") == h.parents("z") == set()
+    assert distance(h, "z", "a") == 3
     assert Hierarchy([], nodes=["only"]).nodes == ["only"]
     graph = nx.DiGraph([("b", "a")])
     graph.add_node("z")
@@ -419,9 +423,8 @@ def test_distances_and_relatives_are_those_of_networkx(drawn):
     h, reference = Hierarchy(*drawn), Reference(*drawn)
     for a in drawn[2]:
         assert h.ancestors(a) == nx.ancestors(reference.graph, a) - {ROOT}
-        assert h.descendants(a) == nx.descendants(reference.graph, a)
         for b in drawn[2]:
-            assert h.distance(a, b) == pytest.approx(reference.distance(a, b), abs=1e-12)
+            assert distance(h, a, b) == pytest.approx(reference.distance(a, b), abs=1e-12)
 
 
 def test_long_edges_need_wider_numbers():
@@ -429,12 +432,12 @@ def test_long_edges_need_wider_numbers():
     for length, kind in ((1, np.int16), (1000, np.int32), (0.5, np.float64), (1e12, np.float64)):
         h = Hierarchy(edges, [length] * 30)
         assert closure(h._up).dtype == kind
-        assert h.distance(0, 30) == pytest.approx(30 * length, rel=1e-12)
+        assert distance(h, 0, 30) == pytest.approx(30 * length, rel=1e-12)
 
 
 def test_deep_chains_build_at_once():
     h = Hierarchy([(i, i + 1) for i in range(20000)])
-    assert h.distance(0, 50) == 50 and h.ancestors(3) == {0, 1, 2}
+    assert distance(h, 0, 50) == 50 and h.ancestors(3) == {0, 1, 2}
 
 
 def sizes(row):
