@@ -141,7 +141,7 @@ def matrix_shape(value: Any, name: str) -> Any:
             "they are 0 or 1 throughout."
         )
     try:
-        array = value.tocsr() if sparse.issparse(value) else np.asarray(value)
+        array: Any = value.tocsr() if sparse.issparse(value) else np.asarray(value)
     except ValueError:
         raise ValueError(
             f"`{name}` must be a matrix N x K, got rows of different lengths. {_SETS_HINT}"
@@ -163,6 +163,9 @@ def matrix_shape(value: Any, name: str) -> Any:
             f"`{name}` must have at least one {what}, got shape {array.shape}. There is nothing "
             "to evaluate."
         )
+    if sparse.issparse(array) and not array.has_canonical_format:
+        array = array.copy()  # entries given twice count as their sum
+        array.sum_duplicates()
     return array
 
 
@@ -172,9 +175,6 @@ def binary_matrix(value: Any, name: str) -> Any:
     """
     array = matrix_shape(value, name)
     if sparse.issparse(array):
-        if not array.has_canonical_format:
-            array = array.copy()
-            array.sum_duplicates()
         ones = _binary(array.data, array, name)
         labels = type(array)((ones, array.indices, array.indptr), shape=array.shape)
         if not ones.all():

@@ -268,9 +268,6 @@ def truth_and_scores(y_true: Any, y_score: Any) -> tuple[Any, Any]:
     y_score = matrix_shape(y_score, "y_score")
     same_shape(y_score, "y_score", y_true)
     if sparse.issparse(y_score):
-        if not y_score.has_canonical_format:
-            y_score = y_score.copy()  # entries given twice count as their sum
-            y_score.sum_duplicates()
         _check_scores(y_score.data, y_score)
     return y_true, y_score
 

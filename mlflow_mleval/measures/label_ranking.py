@@ -334,10 +334,9 @@ def top_labels(scores: Any, k: int, zeros: bool = False) -> sparse.csr_array:
 
 
 def without_zeros(matrix: Any) -> sparse.csr_array:
-    """CSR in canonical form without stored zeros; the caller's matrix stays as it is."""
+    """CSR without stored zeros; the caller's matrix stays as it is."""
     stored = sparse.csr_array(matrix)
-    if not stored.has_canonical_format or not stored.data.all():
+    if not stored.data.all():
         stored = stored.copy()
-        stored.sum_duplicates()
         stored.eliminate_zeros()
     return stored
