@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -107,20 +106,11 @@ def classes_of(values: Any, name: str) -> AnyArray:
 
 def _of_objects(array: AnyArray, name: str) -> AnyArray:
     """Python objects, or what NumPy keeps as such, as an array of one type."""
-    kinds: dict[str, int] = {}
-    for i, value in enumerate(array):
-        if isinstance(value, str):
-            kind = "text"
-        elif isinstance(value, (bool, np.bool_)):
-            kind = "booleans"
-        else:
-            kind = "numbers" if isinstance(value, Real) else type(value).__name__
-        kinds.setdefault(kind, i)
-    found = " and ".join(f"{kind} ({array[i]!r} in row {i})" for kind, i in kinds.items())
-    if len(kinds) > 1 or not kinds.keys() <= {"text", "booleans", "numbers"}:
+    kind = pd.api.types.infer_dtype(array)
+    if kind not in ("string", "boolean", "integer", "floating", "mixed-integer-float"):
         raise TypeError(
-            f"`{name}` must hold classes of one type, whole numbers, text or booleans, got "
-            f"{found}. Convert them all, for example to text."
+            f"`{name}` must hold classes of one type, whole numbers, text or booleans, got {kind} "
+            f"({some(map(repr, array), 4)}). Convert them all, for example to text."
         )
     return np.array(array.tolist())
 
