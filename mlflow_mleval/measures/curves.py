@@ -41,11 +41,6 @@ class ScoreRows:
     parts: tuple[_Rows, ...]
     on_grid: bool = False
 
-    @property
-    def most(self) -> int:
-        """Different scores that are merged or stored exactly."""
-        return EXACT
-
     def __add__(self, other: ScoreRows) -> ScoreRows:
         on_grid = self.on_grid or other.on_grid
         sides = [side.gridded if on_grid else side.counted for side in (self, other)]
@@ -85,9 +80,9 @@ class ScoreRows:
     def bounded(self) -> Any:
         """The same as it is merged or stored: on the grid if there are too many scores."""
         counted = self.counted
-        if self.on_grid or sum(len(part[0]) for part in counted.parts) <= self.most:
+        if self.on_grid or sum(len(part[0]) for part in counted.parts) <= EXACT:
             return counted
-        if len(self.whole.parts[0][0]) <= self.most:
+        if len(self.whole.parts[0][0]) <= EXACT:
             return self.whole
         return counted.gridded.whole
 
@@ -553,11 +548,6 @@ class ThresholdSums(ScoreRows):
     instances: int = 0
     with_truth: int = 0
     information: float | None = None  # of all true classes
-
-    @property
-    def most(self) -> int:
-        """Its rows are several times as long as those of other counts."""
-        return EXACT // 2
 
     def __add__(self, other: ThresholdSums) -> ThresholdSums:  # type: ignore[override]
         return replace(

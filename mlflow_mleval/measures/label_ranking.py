@@ -118,8 +118,7 @@ class RowScores:
             at[~stored] = 0
             scores = np.where(stored, self.score.data[at], -np.inf)
             truth = self.relevant[at] & stored
-            full = bool(stored.all())
-            yield Table(rows, scores, truth, self.score.indices[at], None if full else stored)
+            yield Table(rows, scores, truth, self.score.indices[at], stored)
 
 
 # ---- measures of the order of labels -------------------------------------------------------------
