@@ -146,17 +146,17 @@ def matrix_shape(value: Any, name: str) -> Any:
         raise ValueError(
             f"`{name}` must be a matrix N x K, got rows of different lengths. {_SETS_HINT}"
         ) from None
-    if array.dtype.kind == "O":
-        array = _from_objects(array, name)
-    if array.dtype.kind not in "buif":
-        kind = "text" if array.dtype.kind in "US" else f"dtype {array.dtype}"
-        raise TypeError(f"`{name}` must hold numbers, got {kind}. {_SETS_HINT}")
     if array.ndim != 2:
         hint = (
             "For one instance, pass a matrix of one row; one label of several classes has a "
             "vector of classes as `y_true`."
         )
         raise ValueError(f"`{name}` must be a matrix N x K, got shape {array.shape}. {hint}")
+    if array.dtype.kind == "O":
+        array = _from_objects(array, name)
+    if array.dtype.kind not in "buif":
+        kind = "text" if array.dtype.kind in "US" else f"dtype {array.dtype}"
+        raise TypeError(f"`{name}` must hold numbers, got {kind}. {_SETS_HINT}")
     if 0 in array.shape:
         what = "row" if array.shape[0] == 0 else "column"
         raise ValueError(
@@ -349,11 +349,6 @@ _SETS_HINT = (
 
 def _from_objects(array: AnyArray, name: str) -> Array:
     """Numbers and booleans kept as Python objects (a DataFrame of mixed columns) as floats."""
-    if array.ndim != 2:
-        raise TypeError(
-            f"`{name}` must be a matrix N x K of numbers, got objects in shape {array.shape}. "
-            f"{_SETS_HINT}"
-        )
     for at, value in enumerate(array.flat):
         if not isinstance(value, (bool, int, float, np.bool_, np.number)):
             row, column = np.unravel_index(at, array.shape)

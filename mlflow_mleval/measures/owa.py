@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.measures.inputs import blocks, error_blocks, rows_of, slices, truth_and_scores
+from mlflow_mleval.sentences import some
 from mlflow_mleval.validation import (
     AnyArray,
     Array,
@@ -96,11 +97,8 @@ def _parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> Any
             f"`{name}` must be a number or a sequence of them, got shape {values.shape}."
         )
     if not good.all():
-        bad = values[~good]
-        more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
-        raise ValueError(
-            f"`{name}` must be {want}, got {', '.join(f'{v:g}' for v in bad[:3])}{more}."
-        )
+        bad = some((f"{v:g}" for v in values[~good]), 3)
+        raise ValueError(f"`{name}` must be {want}, got {bad}.")
     return np.atleast_1d(values).astype(np.int64 if family == "binomial" else np.float64)
 
 
