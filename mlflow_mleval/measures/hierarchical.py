@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from hashlib import sha256
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from mlflow_mleval.measures.hierarchy import (
     instance_pairs,
     kept_classes,
     lookup,
-    offsets,
     part_above,
     pattern,
     renumbered,
@@ -29,7 +27,7 @@ from mlflow_mleval.measures.hierarchy import (
     stretches,
     without,
 )
-from mlflow_mleval.measures.inputs import found_among, rows_of
+from mlflow_mleval.measures.inputs import found_among, row_digests, rows_of
 from mlflow_mleval.measures.label_ranking import top_labels
 from mlflow_mleval.measures.lca import extended_graphs, meet, minimal_graphs
 from mlflow_mleval.measures.registry import (
@@ -285,16 +283,9 @@ def pair_based_measures(
 
 def distinct_rows(true: sparse.csr_array, pred: sparse.csr_array) -> tuple[AnyArray, AnyArray]:
     """An instance of each different pair of sets, and of every instance the place of its pair."""
-    size = np.diff(true.indptr), np.diff(pred.indptr)
-    start = offsets(size[0] + size[1] + 1)
-    joined = np.full(start[-1], -1, np.int32)  # true classes, -1, predicted classes
-    joined[spans(start[:-1], size[0])] = true.indices
-    joined[spans(start[1:] - size[1], size[1])] = pred.indices
-    memory = joined.tobytes()
-    keys: dict[bytes, int] = {}
-    ends = pairwise((start * joined.itemsize).tolist())
-    place = np.array([keys.setdefault(memory[a:b], len(keys)) for a, b in ends])
-    return np.flatnonzero(np.diff(np.maximum.accumulate(place), prepend=-1)), place
+    told = row_digests(sparse.hstack([true, pred], format="csr"))
+    _, first, place = np.unique(told, return_index=True, return_inverse=True)
+    return first, place
 
 
 def nested(labels: sparse.csr_array, above: sparse.csr_array) -> tuple[AnyArray, AnyArray]:
