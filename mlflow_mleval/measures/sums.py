@@ -301,7 +301,7 @@ def sum_rows(inputs: Inputs, rows: Rows) -> tuple[Sums, dict[str, Any]]:
         in_order = RowScores(true, ordered_floats(score))
         at_k = at_k_measures(inputs.asked, in_order, inputs.propensities)
         of_order.append(ranking_measures(in_order, inputs.conventions) | at_k)
-        exact = score.dtype.itemsize <= np.dtype(float).itemsize
+        exact = score.dtype.itemsize < 8 or score.dtype == float
         errors.add(in_order if exact else RowScores(true, score.astype(float)), score.dtype, each)
     sizes = np.hstack(by_instance)
     shared, given, relevant = sizes
