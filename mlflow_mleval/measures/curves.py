@@ -27,7 +27,6 @@ from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 #: Different scores that are merged or stored exactly; and the steps of the grid beyond.
 EXACT = 1 << 20
 STEPS = 1 << 16
-_ROWS = 1 << 15  # rows of several classes that are looked at together: they stay in the cache
 #: Class, score (or step of the grid), and what is counted, in the order of class and score.
 _Rows = tuple[AnyArray, ...]
 
@@ -212,16 +211,12 @@ class ScoreCounts(ScoreRows):
         return ScoreCounts(len(sizes), (part,), self.on_grid)
 
     def pieces(self) -> Iterator[tuple[int, ScoreCounts]]:
-        """The counts of some classes after the other, in rows, and the number of the first."""
-        if self.sample is not None:
-            for c in range(self.n_classes):
-                yield c, ScoreCounts(1, (self.sample.rows(c),))
+        """The counts in rows, class by class before merging, and the number of the first class."""
+        if self.sample is None:
+            yield 0, self
             return
-        rows = self.whole.parts[0]
-        ends = np.searchsorted(rows[0], np.arange(self.n_classes + 1))
-        for first, last in stretches(np.diff(ends), _ROWS):
-            classes, *rest = (column[ends[first] : ends[last]] for column in rows)
-            yield first, ScoreCounts(last - first, ((classes - first, *rest),), self.on_grid)
+        for c in range(self.n_classes):
+            yield c, ScoreCounts(1, (self.sample.rows(c),))
 
     @cached_property
     def totals(self) -> tuple[AnyArray, AnyArray]:
@@ -301,13 +296,9 @@ class ScoreCounts(ScoreRows):
         """Of each class and score of a positive: both kinds there, and with at least this score."""
         if self.sample is not None:
             return _of_classes(enumerate(map(self.sample.rises, range(self.n_classes))))
-        pieces = []
-        for first, piece in self.pieces():
-            classes, _, pos, neg = piece.whole.parts[0]
-            rows = np.flatnonzero(pos)
-            columns = (classes, pos, neg, *piece.reached())
-            pieces.append((first, tuple(column[rows] for column in columns)))
-        return _of_classes(pieces)
+        classes, _, pos, neg = self.whole.parts[0]
+        rows = np.flatnonzero(pos)
+        return tuple(column[rows] for column in (classes, pos, neg, *self.reached()))
 
     def points(self, first: int) -> tuple[Array, ...]:
         """At most `POINTS` points of the curve of each class, even along recall and fpr: class,

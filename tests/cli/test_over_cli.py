@@ -11,7 +11,7 @@ import pytest
 
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import IncomparableRunsError
-from mlflow_mleval.measures.owa import profile_from_histogram
+from mlflow_mleval.measures.owa import awareness
 from mlflow_mleval.store import runs, schema
 from mlflow_mleval.store.study_artifacts import instances_of, load_folds
 
@@ -291,9 +291,9 @@ def test_awareness_ranks_runs_also_where_only_their_tag_knows(profiled):
     assert {row["method"] for row in found["ranking"]} == {"BR", "LP", "CC"}
     names = {"binomial_area": "area", "binomial_gain": "relative_gain", "hamming_loss": "hamming"}
     study = mleval.load_study(experiment_names=["x"], measures=[*names])
-    profiles = [profile_from_histogram(row + [0] * 12) for row in ([80, 30, 10], [70, 40, 10])]
+    means = np.array([[40, 10], [50, 10]]) / 120  # the largest errors, and the second largest
     for measure, name in names.items():
-        expected = np.mean([getattr(p, name) for p in profiles])
+        expected = awareness(means, 14)[name].mean()
         assert study.values.loc[("yeast", "CC"), measure] == pytest.approx(expected)
     assert study.minimize == ["binomial_area", "hamming_loss"]
     default = mleval.load_study(experiment_names=["x"], methods=["BR", "LP"])
