@@ -175,7 +175,6 @@ class Text:
     paragraphs: Sequence[str]
     role: str = ""  #: "", "lead", "flow", "note", "points" or "pre"
     title: str = ""
-    folded: bool = False  #: on a page, behind a line to click
     depth: int = PAPER
     most: int | None = None  #: so many points stand on a terminal; the others are counted
 

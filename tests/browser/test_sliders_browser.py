@@ -1,6 +1,5 @@
 """Weights as sliders in a real browser: the page ranks as `compare` does, and goes back."""
 
-
 import numpy as np
 import pandas as pd
 import pytest

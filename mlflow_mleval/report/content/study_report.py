@@ -625,10 +625,7 @@ def _dataset(c: Comparison, dataset: str) -> list[Any]:
         doc.decimals("φ", flows["phi"], 3),
         *_values(c, [(dataset, method) for method in flows.index]),
     ]
-    first = flows.index[flows["rank"] == flows["rank"].iloc[0]]
-    lead = "leads" if len(first) == 1 else "tie for the lead"
-    among = count(len(c.fusion.phi.columns), "method")
-    texts = [f"{listed(first)} {lead} by all measures fused among {among}."]
+    texts = [f"The ranking on {name(dataset)}, by all measures fused."]
     if filled:
         missing = f"missing and count as the worst (policy {c.study.missing})"
         texts.append(f"Results of {listed(filled)} are {missing}.")

@@ -355,24 +355,27 @@ def _number(value: float) -> str:
 LINE = 14
 #: Left, top, right and bottom of what is drawn already.
 Box = tuple[float, float, float, float]
-#: Places around a point, the nearest first: how far across and down, and which share of a text
-#: there lies to the left of it.
+#: Places around a point, the nearest first: how far away, how far across and down, and which share
+#: of a text there lies to the left of it.
 _AROUND = [
-    (across * far, down * far, left)
-    for far in (9, 14, 20)
-    for across, down, left in (
-        *((1, 0, 0), (-1, 0, 1), (0.8, 0.6, 0), (0.8, -0.6, 0)),
-        *((-0.8, 0.6, 1), (-0.8, -0.6, 1), (0, 1, 0.5), (0, -1, 0.5)),
+    (far, far * math.cos(turn), far * math.sin(turn), left)
+    for far in (9, 14, 24, 36, 50, 66, 84, 104, 130, 160, 200)
+    for degrees, left in (
+        *((0, 0), (180, 1), (30, 0), (-30, 0), (150, 1), (-150, 1)),
+        *((60, 0), (-60, 0), (120, 1), (-120, 1), (90, 0.5), (-90, 0.5)),
     )
+    for turn in [math.radians(degrees)]
 ]
 
 
 def point_label(svg: Svg, name: str, point: Point, taken: list[Box], class_: str) -> bool:
-    """Write the name at the nearest free place around its point, if there is one."""
+    """Write the name at the nearest free place around its point, with a thin line if that is not
+    beside it; if there is one.
+    """
     size = (SMALL if "small" in class_ else SIZE) * (BOLD if "strong" in class_ else 1)
     shown = fit(name, 150, size)
     width = text_width(shown, size)
-    for across, down, left in _AROUND:
+    for far, across, down, left in _AROUND:
         x, y = point[0] + across - left * width, point[1] + down + 4
         box = (x - 1, y - LINE + 3, x + width + 1, y + 3)
         inside = box[0] >= 2 and box[2] <= WIDTH - 2 and box[1] >= 2 and box[3] <= svg.height - 2
@@ -380,6 +383,9 @@ def point_label(svg: Svg, name: str, point: Point, taken: list[Box], class_: str
             box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3] for o in taken
         ):
             taken.append(box)
+            if far > 20:
+                near = min(max(point[0], x), x + width), min(max(point[1], box[1]), box[3])
+                svg.line(*point, *near, "rule")
             svg.text(x, y, shown, f"{class_} halo", tip=name if shown != name else "")
             return True
     return False

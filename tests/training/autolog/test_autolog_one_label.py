@@ -126,7 +126,7 @@ def test_what_a_runs_page_shows(runs):
     told = run.data.tags["mlflow.note.content"]
     name = r"LogisticRegression(C=10, max\_iter=500)"
     assert told.startswith(f"# {name} on iris\n\n38 instances · 3 classes")
-    assert "top1_accuracy is" in told
+    assert r"top1\_accuracy is" in told
     params, expected = run.data.params, {"C": "10", "max_iter": "500", "random_state": "None"}
     expected["estimator"] = "LogisticRegression(C=10, max_iter=500)"
     assert expected.items() <= params.items() and "n_jobs" not in params
