@@ -601,17 +601,13 @@ def is_model(name: str) -> bool:
 
 def pinned(client: MlflowClient, name: str) -> str:
     """``models:/NAME/VERSION`` in place of an alias or "latest"; any other name as it is."""
-    version = _version(client, name) if is_model(name) else None
+    version = version_of(client, name)
     return name if version is None else f"{_MODELS}{version.name}/{version.version}"
 
 
 def version_of(client: MlflowClient, name: str) -> ModelVersion | None:
-    """The version that is named, or the only one that this run made; None where there is none."""
-    if is_model(name):
-        return _version(client, name)
-    with quick():
-        made = client.search_model_versions(f"run_id = '{name}'")
-    return made[0] if len(made) == 1 else None
+    """The version that is named; None where it is a run, or the id of a LoggedModel."""
+    return _version(client, name) if is_model(name) else None
 
 
 def with_runs_of_models(client: MlflowClient, selection: Selection) -> Selection:
