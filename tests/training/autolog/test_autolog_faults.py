@@ -101,7 +101,7 @@ def test_in_the_background_a_slow_server_does_not_hold_the_script_up(monkeypatch
     monkeypatch.setattr(warnings, "warn", lambda message, *_, **__: said.append(str(message)))
     # longer than the busiest machine takes for the script, which is to wait for nothing
     monkeypatch.setenv("MLEVAL_TIMEOUT", "300")
-    monkeypatch.setenv("MLEVAL_RETRY", "300")
+    monkeypatch.setattr(delivery, "_AGAIN", 300.0)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "300")
 
     def slow(asked):
