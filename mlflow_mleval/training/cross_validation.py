@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn import model_selection
@@ -407,7 +406,7 @@ def log_search(
     experiment_name: str | None = None,
 ) -> str:
     """Log a fitted search that was scored by `scoring`: the best candidate's measures on every
-    fold, and a table of all.
+    fold.
 
     The values of a candidate that was chosen among many on these very folds are optimistic. The tag
     ``mleval.selected_among`` tells among how many; evaluate the winner on held-out data to know how
@@ -454,8 +453,6 @@ def log_search(
         by_fold[m] = [MEASURES[m].sign * value for value in of_folds]
     means = {m: float(np.mean(values)) for m, values in by_fold.items()}
     means["fit_time"] = float(results["mean_fit_time"][best])
-    table = pd.DataFrame(results)
-    shown = [c for c in table if c != "params" and not c.startswith("split")]
     payload = runs.Payload(
         method=method or method_name(search),
         dataset=dataset,
@@ -466,7 +463,6 @@ def log_search(
             schema.TAG_CONVENTIONS: search.scoring.conventions,
             schema.TAG_SELECTED: str(len(results["params"])),
         },
-        files={schema.ARTIFACT_CANDIDATES: lambda: table[shown].to_csv(index=False)},
         params=params_of(search),
     )
     return deliver(payload, run_id, experiment_name)
