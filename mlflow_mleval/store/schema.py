@@ -225,10 +225,6 @@ def newer_schema(tags: Mapping[str, str]) -> str | None:
     )
 
 
-#: What digests of the truth end with, as this version and older ones write them.
-_FORMS = ("-sets", "-rows")
-
-
 #: Characters of a digest of ours; MLflow's are shorter.
 OWN_DIGEST = 64
 
@@ -237,15 +233,14 @@ def differ(digests: Iterable[str]) -> bool | None:
     """Whether the digests of some runs are of different data; None where they do not compare; runs
     without one do not count.
 
-    Digests of the truth compare if they are of one form: ours, as they end; ours in the order of
-    the rows, as older versions wrote them; or MLflow's.
+    Digests compare if they are of one length: MLflow's are shorter than ours.
 
-    >>> differ(["1-sets", "1-sets", ""]), differ(["1-sets", "2-sets"]), differ(["1-sets", "1-rows"])
+    >>> differ(["1" * 64, "1" * 64, ""]), differ(["1" * 64, "2" * 64]), differ(["1" * 64, "2"])
     (False, True, None)
     """
     distinct = {digest for digest in digests if digest}
-    forms = [(digest.endswith(_FORMS) and digest[-5:], len(digest)) for digest in distinct]
-    return True if len(forms) > len(set(forms)) else None if len(forms) > 1 else False
+    lengths = set(map(len, distinct))
+    return True if len(distinct) > len(lengths) else None if len(lengths) > 1 else False
 
 
 def withdrawn(tags: Mapping[str, str]) -> frozenset[str]:
