@@ -37,7 +37,7 @@ from mlflow_mleval.measures.hierarchical import OPTIONS, refuse_without
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import CONVENTIONS, Conventions, known_measures
 from mlflow_mleval.sentences import some
-from mlflow_mleval.store import runs, schema
+from mlflow_mleval.store import runs
 from mlflow_mleval.training.cross_validation import (
     evaluate_folds,
     fold_predictions,
@@ -106,10 +106,9 @@ def autolog(
     Parameters
     ----------
     method, dataset : str, optional
-        Names of all that is logged until the next call. By default the tags ``mleval.method`` and
-        ``mleval.dataset`` of the run, else a short name of the estimator, such as
-        LogisticRegression(C=10), and the size of the data with a digest. The estimator's parameters
-        become those of the run.
+        Names of all that is logged until the next call. By default a short name of the estimator,
+        such as LogisticRegression(C=10), and the size of the data with a digest. The estimator's
+        parameters become those of the run.
     eval_data : tuple (X, Y), optional
         Held-out data on which to evaluate after every fit.
     label_names, hierarchy, conventions, **hierarchy_options
@@ -261,20 +260,15 @@ class Sink:
         options: LogOptions,
         params: dict[str, str],
     ) -> None:
-        method, dataset = names
         experiment: str | None = None
         run: Run | None = None
         delivery = Delivery()
         if (target := run_id) is not None:
             run = delivery.ask(lambda: runs.existing(target), None)
-            tags = run.data.tags if run else {}
-            if runs.holds_result(tags):
+            if run and runs.holds_result(run.data.tags):
                 experiment = delivery.ask(lambda: runs.experiment_of(target, run), None)
                 run_id = run = None
-            else:
-                method = self.method or tags.get(schema.TAG_METHOD, method)
-                dataset = self.dataset or tags.get(schema.TAG_DATASET, dataset)
-        payload = payload_of(ev, method, dataset, options, params=params)
+        payload = payload_of(ev, *names, options, params=params)
         if warning := delivery.send(what, payload, run_id, experiment, run):
             self.warn(warning)
 

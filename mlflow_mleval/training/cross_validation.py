@@ -87,8 +87,7 @@ def cross_validate(
         As in scikit-learn: a number of folds takes the rows in their order, without shuffling; of
         one label, stratified.
     method, dataset : str, optional
-        What the run is called. By default the tags ``mleval.method`` and ``mleval.dataset`` of the
-        run that it is logged to, else a short name of the estimator (its parameters become the
+        What the run is called. By default a short name of the estimator (its parameters become the
         run's), and the size of the data with a digest.
     groups, params, n_jobs
         As in `sklearn.model_selection.cross_validate`; `groups` goes to the splitter.
@@ -143,13 +142,10 @@ def cross_validate(
     target = runs.target(run_id) if experiment_name is None else None
     if log:
         tags = in_bounded_time(lambda: runs.held(target, experiment_name))
-        is_held = runs.holds_result(tags)
-        named = {} if is_held else tags
-        method = method or named.get(schema.TAG_METHOD) or method_name(estimator)
-        dataset = dataset or named.get(schema.TAG_DATASET)
+        method = method or method_name(estimator)
         dataset = dataset or dataset_name(X, Y, sample_weight)
         held = tags.get(schema.TAG_METHOD), tags.get(schema.TAG_DATASET)
-        if is_held and held != (method, dataset):
+        if runs.holds_result(tags) and held != (method, dataset):
             raise StoreError(
                 f"the run holds {held[0]} on {held[1]} already, and a run is one method on one "
                 f"dataset. Start another run for {method} on {dataset}."
