@@ -79,7 +79,6 @@ def autolog(
     measures: Iterable[str] | None = None,
     log_instances: bool = False,
     asynchronous: bool = False,
-    silent: bool = False,
     disable: bool = False,
     **hierarchy_options: Any,
 ) -> None:
@@ -121,8 +120,6 @@ def autolog(
     asynchronous : bool
         Write runs in a thread while the script goes on; the end of the script and ``disable=True``
         wait for it.
-    silent : bool
-        No warnings.
     disable : bool
         Restore everything, and forget that a store failed.
 
@@ -153,7 +150,7 @@ def autolog(
         **hierarchy_options,
     }
     logged = {"measures": measures, "log_instances": log_instances}
-    sink = Sink(method, dataset, logged, silent, asynchronous)
+    sink = Sink(method, dataset, logged, asynchronous)
     _sklearn.start(sink, options, eval_data)
 
 
@@ -200,7 +197,6 @@ class Sink:
     method: str | None = None
     dataset: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    silent: bool = False
     asynchronous: bool = False
     logged: set[str] = field(default_factory=set)
 
@@ -209,11 +205,11 @@ class Sink:
         self.warn(f"{what} was not logged. {type(error).__name__}: {error}")
 
     def warn(self, text: str) -> None:
-        """Say it unless silence was asked for."""
+        """Say it, or keep it for whoever waits."""
         text = f"mleval.autolog: {text}"
-        if not self.silent and threading.current_thread().name.startswith(_THREAD):
+        if threading.current_thread().name.startswith(_THREAD):
             _news.append(text)
-        elif not self.silent:
+        else:
             warn(text)
 
     def log(
