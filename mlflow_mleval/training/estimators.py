@@ -461,9 +461,8 @@ class _Request:
         names = (*HIERARCHICAL, "threshold", "conventions")
         options = {name: config[name] for name in names if name in config}
         hierarchy, weights = config.get("hierarchy"), config.get("sample_weights")
-        if not isinstance(hierarchy, Hierarchy) and (
-            hierarchy or self.model_type == "hierarchical"
-        ):
+        is_needed = hierarchy is not None or self.model_type == "hierarchical"
+        if is_needed and not isinstance(hierarchy, Hierarchy):
             raise TypeError(
                 "`evaluator_config['hierarchy']` must be a Hierarchy, got "
                 f"{type(hierarchy).__name__}. Pass mleval.Hierarchy(edges)."

@@ -270,7 +270,9 @@ WRONG = {
     "one column for each of the 4 labels": of(lambda x: score(x)[:, :3], X, targets=Y),
     "must hold only 0 and 1": of(score, X, targets=Y * 2),
     "`measures` must name": of(score, X, {"measures": ["f9"]}, targets=Y),
-    "'hierarchy'.* must be given": of(score, X, None, "hierarchical", targets=Y),
+    "'hierarchy'.* must be a Hierarchy, got NoneType": of(
+        score, X, None, "hierarchical", targets=Y
+    ),
     "must be 0 and 1 beside": of(
         None, STATIC, {"targets": TARGETS, "predictions": SCORED, "scores": SCORED}
     ),
