@@ -103,7 +103,7 @@ def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path 
                     shutil.copyfileobj(content, file)
     except Exception as error:
         raise ValueError(f"{schema.ARTIFACT_DATA} is damaged: {str(error)[:200]}") from error
-    return target if is_there else _whole(client, run_id, path, folder)
+    return target if is_there else None
 
 
 def artifact(

@@ -95,10 +95,10 @@ class Budget:
 _budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
-def seconds(otherwise: float, setting: str = SETTING) -> float:
+def seconds(otherwise: float) -> float:
     """What the setting says."""
     try:
-        chosen = float(os.environ[setting])
+        chosen = float(os.environ[SETTING])
     except (KeyError, ValueError):
         return otherwise
     return chosen if chosen > 0 else otherwise

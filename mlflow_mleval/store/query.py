@@ -999,8 +999,8 @@ def _digest_notes(runs: Results, column: str, doubt: str) -> Iterator[str]:
         )
     if unknown := [d for d, known in differ.items() if known is None]:
         yield (
-            f"Whether the data were the same in all runs on {some(unknown)} is unknown: other "
-            f"versions wrote the tag mleval.{column}, or MLflow its own digest."
+            f"Whether the data were the same in all runs on {some(unknown)} is unknown: some "
+            f"have the tag mleval.{column}, others MLflow's own digest."
         )
 
 

@@ -147,9 +147,8 @@ ARTIFACT_PROFILE = "mleval/profile.csv"
 #: The "family" in `ARTIFACT_PROFILE` of the mean i-th largest errors, from which the losses of
 #: every family follow.
 ERRORS = "errors"
-ARTIFACT_CANDIDATES = "mleval/candidates.csv"
 #: What programs read, in one file, for each file is a request; and what of it readers
-#: ask for. Earlier runs have these by themselves.
+#: ask for. A run without the one has these by themselves, as `log_profile` writes them.
 ARTIFACT_DATA = "mleval/data.zip"
 IN_DATA = (ARTIFACT_COUNTS, ARTIFACT_FOLDS, ARTIFACT_PROFILE)
 

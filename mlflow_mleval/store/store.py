@@ -503,7 +503,7 @@ def _page_of_runs(
         if filter_string and error.code == _INVALID:
             why = error.reason.partition(" Valid keys are")[0].rstrip(".")
             text = redacted(f"MLflow does not accept the filter {filter_string!r}: {why}. ")
-            error.args = (Message(text, advice(filter_string)),)
+            error.args = (Message(text, ADVICE),)
         raise
     finally:
         if enabled:
@@ -601,17 +601,13 @@ def is_model(name: str) -> bool:
 
 def pinned(client: MlflowClient, name: str) -> str:
     """``models:/NAME/VERSION`` in place of an alias or "latest"; any other name as it is."""
-    version = _version(client, name) if is_model(name) else None
+    version = version_of(client, name)
     return name if version is None else f"{_MODELS}{version.name}/{version.version}"
 
 
 def version_of(client: MlflowClient, name: str) -> ModelVersion | None:
-    """The version that is named, or the only one that this run made; None where there is none."""
-    if is_model(name):
-        return _version(client, name)
-    with quick():
-        made = client.search_model_versions(f"run_id = '{name}'")
-    return made[0] if len(made) == 1 else None
+    """The version that is named; None where it is a run, or the id of a LoggedModel."""
+    return _version(client, name) if is_model(name) else None
 
 
 def with_runs_of_models(client: MlflowClient, selection: Selection) -> Selection:
@@ -889,14 +885,10 @@ EXAMPLES = (
 EXPERIMENTS = Message(Argument("experiment_names", ("NAME",)))
 
 
-def advice(filter_string: str) -> str:
-    """What to write in place of a filter that MLflow does not accept."""
-    if re.search(r"\s(or|\|\|)\s", filter_string, re.IGNORECASE):
-        return (
-            "A filter knows `and` only, no `or`. Select more runs, and choose among them by "
-            "method and dataset."
-        )
-    of_experiments = r"(^|\band\s+)(\w+\.)?experiment(_id|_name)?\b"
-    if re.search(of_experiments, filter_string.strip(), re.IGNORECASE):
-        return Message("Experiments are chosen by ", EXPERIMENTS, ".")
-    return f"Examples: {'; '.join(EXAMPLES)}. Join conditions with `and`."
+#: What to write in place of a filter that MLflow does not accept.
+ADVICE = Message(
+    f"Examples: {'; '.join(EXAMPLES)}. Join conditions with `and`; there is no `or`. "
+    "Experiments are chosen by ",
+    EXPERIMENTS,
+    ".",
+)

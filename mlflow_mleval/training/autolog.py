@@ -37,7 +37,7 @@ from mlflow_mleval.measures.hierarchical import OPTIONS, refuse_without
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import CONVENTIONS, Conventions, known_measures
 from mlflow_mleval.sentences import some
-from mlflow_mleval.store import runs, schema
+from mlflow_mleval.store import runs
 from mlflow_mleval.training.cross_validation import (
     evaluate_folds,
     fold_predictions,
@@ -79,7 +79,6 @@ def autolog(
     measures: Iterable[str] | None = None,
     log_instances: bool = False,
     asynchronous: bool = False,
-    silent: bool = False,
     disable: bool = False,
     **hierarchy_options: Any,
 ) -> None:
@@ -106,10 +105,9 @@ def autolog(
     Parameters
     ----------
     method, dataset : str, optional
-        Names of all that is logged until the next call. By default the tags ``mleval.method`` and
-        ``mleval.dataset`` of the run, else a short name of the estimator, such as
-        LogisticRegression(C=10), and the size of the data with a digest. The estimator's parameters
-        become those of the run.
+        Names of all that is logged until the next call. By default a short name of the estimator,
+        such as LogisticRegression(C=10), and the size of the data with a digest. The estimator's
+        parameters become those of the run.
     eval_data : tuple (X, Y), optional
         Held-out data on which to evaluate after every fit.
     label_names, hierarchy, conventions, **hierarchy_options
@@ -122,8 +120,6 @@ def autolog(
     asynchronous : bool
         Write runs in a thread while the script goes on; the end of the script and ``disable=True``
         wait for it.
-    silent : bool
-        No warnings.
     disable : bool
         Restore everything, and forget that a store failed.
 
@@ -154,7 +150,7 @@ def autolog(
         **hierarchy_options,
     }
     logged = {"measures": measures, "log_instances": log_instances}
-    sink = Sink(method, dataset, logged, silent, asynchronous)
+    sink = Sink(method, dataset, logged, asynchronous)
     _sklearn.start(sink, options, eval_data)
 
 
@@ -201,7 +197,6 @@ class Sink:
     method: str | None = None
     dataset: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    silent: bool = False
     asynchronous: bool = False
     logged: set[str] = field(default_factory=set)
 
@@ -210,11 +205,11 @@ class Sink:
         self.warn(f"{what} was not logged. {type(error).__name__}: {error}")
 
     def warn(self, text: str) -> None:
-        """Say it unless silence was asked for."""
+        """Say it, or keep it for whoever waits."""
         text = f"mleval.autolog: {text}"
-        if not self.silent and threading.current_thread().name.startswith(_THREAD):
+        if threading.current_thread().name.startswith(_THREAD):
             _news.append(text)
-        elif not self.silent:
+        else:
             warn(text)
 
     def log(
@@ -261,20 +256,15 @@ class Sink:
         options: LogOptions,
         params: dict[str, str],
     ) -> None:
-        method, dataset = names
         experiment: str | None = None
         run: Run | None = None
         delivery = Delivery()
         if (target := run_id) is not None:
             run = delivery.ask(lambda: runs.existing(target), None)
-            tags = run.data.tags if run else {}
-            if runs.holds_result(tags):
+            if run and runs.holds_result(run.data.tags):
                 experiment = delivery.ask(lambda: runs.experiment_of(target, run), None)
                 run_id = run = None
-            else:
-                method = self.method or tags.get(schema.TAG_METHOD, method)
-                dataset = self.dataset or tags.get(schema.TAG_DATASET, dataset)
-        payload = payload_of(ev, method, dataset, options, params=params)
+        payload = payload_of(ev, *names, options, params=params)
         if warning := delivery.send(what, payload, run_id, experiment, run):
             self.warn(warning)
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn import model_selection
@@ -88,8 +87,7 @@ def cross_validate(
         As in scikit-learn: a number of folds takes the rows in their order, without shuffling; of
         one label, stratified.
     method, dataset : str, optional
-        What the run is called. By default the tags ``mleval.method`` and ``mleval.dataset`` of the
-        run that it is logged to, else a short name of the estimator (its parameters become the
+        What the run is called. By default a short name of the estimator (its parameters become the
         run's), and the size of the data with a digest.
     groups, params, n_jobs
         As in `sklearn.model_selection.cross_validate`; `groups` goes to the splitter.
@@ -144,13 +142,10 @@ def cross_validate(
     target = runs.target(run_id) if experiment_name is None else None
     if log:
         tags = in_bounded_time(lambda: runs.held(target, experiment_name))
-        is_held = runs.holds_result(tags)
-        named = {} if is_held else tags
-        method = method or named.get(schema.TAG_METHOD) or method_name(estimator)
-        dataset = dataset or named.get(schema.TAG_DATASET)
+        method = method or method_name(estimator)
         dataset = dataset or dataset_name(X, Y, sample_weight)
         held = tags.get(schema.TAG_METHOD), tags.get(schema.TAG_DATASET)
-        if is_held and held != (method, dataset):
+        if runs.holds_result(tags) and held != (method, dataset):
             raise StoreError(
                 f"the run holds {held[0]} on {held[1]} already, and a run is one method on one "
                 f"dataset. Start another run for {method} on {dataset}."
@@ -258,8 +253,8 @@ def split_facts(Y: Any, splits: Splits) -> LogOptions:
     """What pairs the folds of one run with those of another."""
     return LogOptions(
         truth=Y,
-        test_indices={i: test for i, (_, test) in enumerate(splits)},
-        n_train={i: len(train) for i, (train, _) in enumerate(splits)},
+        test_indices=[test for _, test in splits],
+        n_train=[len(train) for train, _ in splits],
     )
 
 
@@ -407,7 +402,7 @@ def log_search(
     experiment_name: str | None = None,
 ) -> str:
     """Log a fitted search that was scored by `scoring`: the best candidate's measures on every
-    fold, and a table of all.
+    fold.
 
     The values of a candidate that was chosen among many on these very folds are optimistic. The tag
     ``mleval.selected_among`` tells among how many; evaluate the winner on held-out data to know how
@@ -454,8 +449,6 @@ def log_search(
         by_fold[m] = [MEASURES[m].sign * value for value in of_folds]
     means = {m: float(np.mean(values)) for m, values in by_fold.items()}
     means["fit_time"] = float(results["mean_fit_time"][best])
-    table = pd.DataFrame(results)
-    shown = [c for c in table if c != "params" and not c.startswith("split")]
     payload = runs.Payload(
         method=method or method_name(search),
         dataset=dataset,
@@ -466,7 +459,6 @@ def log_search(
             schema.TAG_CONVENTIONS: search.scoring.conventions,
             schema.TAG_SELECTED: str(len(results["params"])),
         },
-        files={schema.ARTIFACT_CANDIDATES: lambda: table[shown].to_csv(index=False)},
         params=params_of(search),
     )
     return deliver(payload, run_id, experiment_name)

@@ -201,8 +201,8 @@ def _whole(claimants: list[Run]) -> list[Run]:
 # store that is broken.
 
 T = TypeVar("T")
-#: Seconds after which a store that failed is asked again, and what they are without the setting.
-AGAIN, _AGAIN = "MLEVAL_RETRY", 60.0
+#: Seconds after which a store that failed is asked again.
+_AGAIN = 60.0
 #: At most so long, a store that failed is given to answer one small question.
 _PROBE = 2.0
 
@@ -296,8 +296,7 @@ class Delivery:
             refused = isinstance(error, runs.RunRefusedError)
             self.news = refused or self._uri not in _troubles
             if not refused:
-                again = time.monotonic() + budget.seconds(_AGAIN, AGAIN)
-                _troubles[self._uri] = _Trouble(self.reason, again)
+                _troubles[self._uri] = _Trouble(self.reason, time.monotonic() + _AGAIN)
             return None
         finally:
             self._left -= time.monotonic() - start

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -462,14 +461,12 @@ class _Request:
         names = (*HIERARCHICAL, "threshold", "conventions")
         options = {name: config[name] for name in names if name in config}
         hierarchy, weights = config.get("hierarchy"), config.get("sample_weights")
-        if isinstance(hierarchy, (str, Path)):
-            from mlflow_mleval.files.predictions import read_hierarchy
-
-            hierarchy = read_hierarchy(hierarchy)
-        elif hierarchy is not None and not isinstance(hierarchy, Hierarchy):
-            hierarchy = Hierarchy(hierarchy)
-        elif hierarchy is None and self.model_type == "hierarchical":
-            raise ValueError("`evaluator_config['hierarchy']` must be given for hierarchical.")
+        is_needed = hierarchy is not None or self.model_type == "hierarchical"
+        if is_needed and not isinstance(hierarchy, Hierarchy):
+            raise TypeError(
+                "`evaluator_config['hierarchy']` must be a Hierarchy, got "
+                f"{type(hierarchy).__name__}. Pass mleval.Hierarchy(edges)."
+            )
         if isinstance(weights, str):
             data = self.dataset.features_data
             weights = column(_chosen(data, weights, "sample_weights", "the data"))

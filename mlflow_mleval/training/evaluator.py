@@ -41,7 +41,7 @@ class MlevalEvaluator(ModelEvaluator):
     ``sample_weights``
         How much each instance counts, as for MLflow's own evaluator: an array, or a column of the data.
     ``hierarchy``
-        A Hierarchy, its (parent, child) edges, or a file of them. The type hierarchical needs it.
+        A Hierarchy. The type hierarchical needs it.
     ``threshold``, ``conventions``, ``max_distance``, ``lca``, ``lca_max_distance``, ``count_root``,
     ``far_pairs``, ``max_ancestors``
         As in `mlflow_mleval.evaluate` and `mlflow_mleval.evaluate_hierarchical`.

@@ -148,15 +148,12 @@ def test_runs_are_read_back_with_paired_folds(client):
     assert run.info.status == "FINISHED" and '"n_train":[' in run.data.tags[schema.TAG_FOLD_SIZES]
 
 
-def test_names_come_from_the_run_else_from_the_estimator(client):
-    with mlflow.start_run(tags={"mleval.dataset": "mine"}) as run:
+def test_names_come_from_the_estimator_and_the_data(client):
+    with mlflow.start_run() as run:
         mleval.cross_validate(KNeighborsClassifier(3), X, Y, cv=3)
     tags = client.get_run(run.info.run_id).data.tags
-    named = tags[schema.TAG_METHOD], tags[schema.TAG_DATASET]
-    assert named == ("KNeighborsClassifier(n_neighbors=3)", "mine")
-    mleval.cross_validate(KNeighborsClassifier(3), X, Y, cv=3)
-    latest = client.search_runs(["0"])[0].data.tags
-    assert latest[schema.TAG_DATASET].startswith("120x4 labels-")
+    assert tags[schema.TAG_METHOD] == "KNeighborsClassifier(n_neighbors=3)"
+    assert tags[schema.TAG_DATASET].startswith("120x4 labels-")
 
 
 def test_a_run_of_another_method_is_refused_before_the_work(client):
@@ -245,10 +242,6 @@ def test_a_search_logs_its_winner(client):
         np.testing.assert_allclose(study.folds.loc[("d", name)][m], best.folds[m])
     assert client.get_run(run_id).data.tags[schema.TAG_SELECTED] == "3"
     assert any(f"candidates are optimistic: {name} on d (among 3)" in note for note in study.notes)
-    held = {"run_id": run_id, "artifact_path": schema.ARTIFACT_CANDIDATES}
-    table = pd.read_csv(mlflow.artifacts.download_artifacts(**held))
-    assert table["param_n_neighbors"].tolist() == [1, 3, 9]
-    assert "mean_test_neg_hamming_loss" in table
 
 
 def test_searches_that_cannot_be_logged():

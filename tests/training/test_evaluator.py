@@ -174,17 +174,13 @@ def class_sets(matrix):
     return [[n for n, on in zip(NAMES, row, strict=True) if on] for row in matrix]
 
 
-@pytest.mark.parametrize("given", ["hierarchy", "edges", "file"])
-def test_class_sets_of_a_hierarchy(client, tmp_path, given):
-    edges, file = [("r", "a"), ("r", "b"), ("b", "c"), ("b", "d")], tmp_path / "edges.txt"
-    file.write_text("r a\nr b\nb c\nb d\n")
-    trees = {"hierarchy": H, "edges": edges, "file": str(file)}
-    how = {"hierarchy": trees[given], "max_distance": 3}, "hierarchical"
+@pytest.mark.parametrize("kind", [list, pd.Series, lambda sets: pd.DataFrame({"out": sets})])
+def test_class_sets_of_a_hierarchy(client, kind):
+    how = {"hierarchy": H, "max_distance": 3}, "hierarchical"
     expected = mleval.evaluate_hierarchical(class_sets(Y), class_sets(P), H, max_distance=3)
     data = FRAME.assign(y=class_sets(Y))
     same(evaluate(None, data.assign(p=class_sets(P)), *how, **COLUMNS), expected, client)
-    kind = {"hierarchy": list, "edges": pd.Series, "file": lambda sets: pd.DataFrame({"out": sets})}
-    model = lambda x: kind[given](class_sets(score(x) >= 0.5))  # noqa: E731
+    model = lambda x: kind(class_sets(score(x) >= 0.5))  # noqa: E731
     same(evaluate(model, data, *how, targets="y"), expected, client)
 
 
@@ -274,7 +270,9 @@ WRONG = {
     "one column for each of the 4 labels": of(lambda x: score(x)[:, :3], X, targets=Y),
     "must hold only 0 and 1": of(score, X, targets=Y * 2),
     "`measures` must name": of(score, X, {"measures": ["f9"]}, targets=Y),
-    "'hierarchy'.* must be given": of(score, X, None, "hierarchical", targets=Y),
+    "'hierarchy'.* must be a Hierarchy, got NoneType": of(
+        score, X, None, "hierarchical", targets=Y
+    ),
     "must be 0 and 1 beside": of(
         None, STATIC, {"targets": TARGETS, "predictions": SCORED, "scores": SCORED}
     ),
