@@ -79,6 +79,7 @@ def autolog(
     measures: Iterable[str] | None = None,
     log_instances: bool = False,
     asynchronous: bool = False,
+    silent: bool = False,
     disable: bool = False,
     **hierarchy_options: Any,
 ) -> None:
@@ -120,6 +121,8 @@ def autolog(
     asynchronous : bool
         Write runs in a thread while the script goes on; the end of the script and ``disable=True``
         wait for it.
+    silent : bool
+        No warnings.
     disable : bool
         Restore everything, and forget that a store failed.
 
@@ -150,7 +153,7 @@ def autolog(
         **hierarchy_options,
     }
     logged = {"measures": measures, "log_instances": log_instances}
-    sink = Sink(method, dataset, logged, asynchronous)
+    sink = Sink(method, dataset, logged, silent, asynchronous)
     _sklearn.start(sink, options, eval_data)
 
 
@@ -197,6 +200,7 @@ class Sink:
     method: str | None = None
     dataset: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    silent: bool = False
     asynchronous: bool = False
     logged: set[str] = field(default_factory=set)
 
@@ -205,11 +209,11 @@ class Sink:
         self.warn(f"{what} was not logged. {type(error).__name__}: {error}")
 
     def warn(self, text: str) -> None:
-        """Say it, or keep it for whoever waits."""
+        """Say it unless silence was asked for."""
         text = f"mleval.autolog: {text}"
-        if threading.current_thread().name.startswith(_THREAD):
+        if not self.silent and threading.current_thread().name.startswith(_THREAD):
             _news.append(text)
-        else:
+        elif not self.silent:
             warn(text)
 
     def log(

@@ -45,7 +45,7 @@ def off_and_on(call, rounds=5):
     repeats = max(3, min(50, int(0.15 / once(call))))
     for _ in range(rounds):
         for on, found in enumerate(times):
-            mleval.autolog(disable=not on)
+            mleval.autolog(silent=True, disable=not on)
             taken = [once(call) for _ in range(2 * repeats)]
             found += taken[repeats:]  # switching on and off leaves cold caches
     mleval.autolog(disable=True)
@@ -91,7 +91,7 @@ def beside_mlflow(X, Y):
     mlflow.sklearn.autolog(silent=True)
     for turn in range(1 + PAIRS):
         for on, taken in enumerate(times):
-            mleval.autolog(disable=not on)
+            mleval.autolog(silent=True, disable=not on)
             seconds = once(call)
             if turn:  # the first imports and compiles, also for MLflow
                 taken.append(seconds)

@@ -145,7 +145,7 @@ def other_class():
 @pytest.mark.parametrize("make", [Own, other_class])
 def test_classes_of_the_script_are_seen(runs, make):
     model = make()
-    mleval.autolog(eval_data=(X_TEST, Y_TEST))
+    mleval.autolog(silent=True, eval_data=(X_TEST, Y_TEST))
     model.fit(X_TRAIN, Y_TRAIN).score(X_TRAIN, Y_TRAIN)
     model.score(X_TEST, Y_TEST)
     (run,) = runs()
@@ -158,7 +158,7 @@ def test_classes_newer_than_the_call_are_not_trusted(runs):
     said = "Other on held-out data was not logged. RuntimeError: its class is newer than autolog"
     with pytest.warns(UserWarning, match=said):
         newer.score(X_TRAIN, Y_TRAIN)
-    mleval.autolog()
+    mleval.autolog(silent=True)
     newer.fit(X_TRAIN, Y_TRAIN).score(X_TRAIN, Y_TRAIN)
     newer.score(X_TEST, Y_TEST)
     (run,) = runs()
@@ -175,7 +175,7 @@ def test_scorers_of_the_script_do_not_log_their_folds(runs, backend, n_jobs):
         return metrics.f1_score(Y, estimator.predict(X), average="micro")
 
     earlier = model_selection.cross_validate
-    mleval.autolog()
+    mleval.autolog(silent=True)
     with joblib.parallel_backend(backend):
         found = model_selection.cross_validate(
             KNeighborsClassifier(), X, Y, cv=3, scoring=scorer, n_jobs=n_jobs

@@ -257,12 +257,15 @@ def test_functions_imported_earlier_are_named_once(monkeypatch, beside_mlflow):
         mleval.autolog()
     assert len(caught) == 1 and str(caught[0].message).count("f1_score in") == 1
     mleval.autolog(disable=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mleval.autolog(silent=True)
 
 
 def test_of_functions_imported_earlier_only_cross_val_score_is_seen(runs):
     """And folds are not taken for held-out data."""
     seen, unseen = model_selection.cross_val_score, model_selection.cross_validate
-    mleval.autolog()
+    mleval.autolog(silent=True)
     unseen(KNeighborsClassifier(), X, Y, cv=3)
     assert runs() == []
     seen(KNeighborsClassifier(), X, Y, cv=3)

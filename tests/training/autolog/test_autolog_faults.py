@@ -79,10 +79,13 @@ def impatient(monkeypatch):
 
 
 def test_no_server(monkeypatch, impatient, capsys):
-    """One warning; where warnings are errors a line instead."""
+    """One warning; where warnings are errors a line instead, and silence where it was asked for."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     mleval.autolog()
     assert_one_warning(warned(), "Connection refused")
+    monkeypatch.setattr(delivery, "_troubles", {})
+    mleval.autolog(silent=True)
+    assert warned() == [] and "not logged" not in capsys.readouterr().err
     monkeypatch.setattr(delivery, "_troubles", {})
     mleval.autolog()
     with warnings.catch_warnings():
