@@ -37,6 +37,8 @@ from mlflow_mleval.store.store import alone
 LEDGER, PROMOTIONS = "mleval ledger: {}", "mleval promotions"
 #: The parameter of a register that says whose it is.
 _OF = "register"
+#: Seconds to wait for the machine that makes a register.
+_MAKING = 60.0
 #: Milliseconds for which a promotion that was begun keeps others from the alias.
 _LEASE = 60_000
 #: Characters of a name in an entry, and of a digest that stands for a name of any characters.
@@ -122,9 +124,14 @@ def _new_register(client: MlflowClient, name: str) -> list[Run]:
         except StoreError:
             if client.get_experiment_by_name(name) is None:
                 raise
+            until = time.monotonic() + _MAKING
+            while time.monotonic() < until:  # on another machine somebody may be making it
+                if runs := _registers(client, name):
+                    return runs
+                time.sleep(0.3)
             raise StoreError(
-                f"the experiment {name!r} holds no register: another machine is making it, or has "
-                "died. Try again, then delete or rename the experiment, or choose another name."
+                f"the experiment {name!r} holds no register, or the process that made it has died. "
+                "Delete or rename it, or choose another name."
             ) from None
         own = {schema.TAG_KIND: schema.KIND_REGISTER}
         run_id = create(client, experiment_id, name, own).info.run_id
