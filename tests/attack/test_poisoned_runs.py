@@ -71,6 +71,7 @@ PROFILES = [
     '{"schema":1,"n_labels":3,"errors":[[1e999]],"n":[1]}',
     '{"schema":1,"n_labels":3,"errors":[["NaN"]],"n":[1]}',
     '{"schema":1,"n_labels":9,"omitted":"/etc/passwd"}',
+    WIDE,
 ]
 
 
