@@ -158,8 +158,9 @@ _DIGITS = (None, 8, 6, 4)
 #: Decimals tried in turn until the errors of a soft profile fit a tag; of more than a float has,
 #: it stays as it is.
 _DECIMALS = (400, 8, 6, 5, 4)
-#: A tag that claims more labels than these is not believed; nor is a table with more errors.
-_MOST_LABELS, MOST_ERRORS = 10_000_000, 100_000
+#: A tag that claims more labels than these is not believed; nor is one with more errors a row, or
+#: in all rows.
+_MOST_LABELS, MOST_ERRORS, _MOST_CELLS = 10_000_000, 100_000, 1_000_000
 #: Where values by fold can be, if not in the tag.
 _ELSEWHERE = (FOLD_PREFIX, ARTIFACT_FOLDS)
 #: Errors may miss their order and their range by rounding.
@@ -293,22 +294,25 @@ class FoldValues:
 def encode_folds(
     folds: Sequence[int], values: Mapping[str, Sequence[float]], elsewhere: str = FOLD_PREFIX
 ) -> str:
-    """The tag `TAG_FOLDS`: exact if that fits, else with fewer digits, else only a pointer.
+    """The tag `TAG_FOLDS`: exact if that fits, else with fewer digits, else only a pointer and a
+    checksum.
 
     >>> encode_folds([1, 2], {"f1": [0.5, float("nan")]})
     '{"schema":1,"folds":[1,2],"values":{"f1":[0.5,null]}}'
     """
     head: dict[str, Any] = {"schema": SCHEMA_VERSION}
+    whole: dict[str, Any] = {}
     for digits in _DIGITS:
         rounded: dict[str, list[float | None]] = {}
         for m, column in values.items():
             exact = [None if math.isnan(v) else float(v) for v in column]
             rounded[m] = [v if not (v and digits) else float(f"{v:.{digits}g}") for v in exact]
         content = head | {"folds": [int(f) for f in folds], "values": rounded}
-        text = _text(content | ({"digits": digits} if digits else {}))
+        text = _text(content | ({"digits": digits} | whole if whole else {}))
+        whole = whole or {"sha256": sha256_of(text)}
         if len(text) <= MAX_TAG:
             return text
-    return _text(head | {"omitted": elsewhere})
+    return _text(head | {"omitted": elsewhere} | whole)
 
 
 def decode_folds(text: str) -> FoldValues:
@@ -415,8 +419,9 @@ def encode_profile(counts: Sequence[Sequence[float]], folds: Sequence[int] = ())
     """
     exact = np.asarray(counts)
     forms = (
-        parts | {"counts": [_without_zeros(row) for row in rows.astype(int).tolist()]}
+        parts | {name: [listed(row) for row in rows.astype(int).tolist()]}
         for parts, rows in _by_fold_then_pooled(folds, exact, exact.sum(axis=0, keepdims=True))
+        for name, listed in (("counts", _without_zeros), ("sparse", _places_and_values))
     )
     return _first_fitting(exact.shape[1] - 1, exact, forms)
 
@@ -462,10 +467,10 @@ def decode_profile(text: str, kind: str = "hard") -> ProfileTag:
         if kind == "soft":
             rows, n = [*map(_plain_numbers, content["errors"])], whole_numbers(content["n"], 1)
         else:
-            rows = [whole_numbers(row, 0) for row in content["counts"]]
+            rows = [whole_numbers(row, 0) for row in content.get("counts", content.get("sparse"))]
+            rows = rows if "counts" in content else _dense(rows, n_labels + 1)
             n = [sum(row) for row in rows]
-        if max(map(len, rows), default=0) > n_labels + (kind == "hard"):
-            raise ValueError("there are more numbers than labels")
+        _refuse_more([*map(len, rows)], n_labels + (kind == "hard"))
         if not len(rows) == len(n) == (len(folds) or 1) or len({*folds}) < len(folds) or min(n) < 1:
             raise ValueError("rows, sizes and folds of different number")
         if kind == "soft":
@@ -511,6 +516,28 @@ def _text(content: Mapping[str, object]) -> str:
 
 def _without_zeros(row: Sequence[float]) -> Sequence[float]:
     return row[: max((i for i, v in enumerate(row) if v), default=-1) + 1]
+
+
+def _places_and_values(row: Sequence[float]) -> Sequence[float]:
+    return [number for place, value in enumerate(row) if value for number in (place, value)]
+
+
+def _dense(rows: Sequence[Sequence[int]], most: int) -> list[list[int]]:
+    """What `_places_and_values` took apart."""
+    lengths = [max(row[::2], default=-1) + 1 for row in rows]
+    _refuse_more(lengths, most)
+    dense = [[0] * length for length in lengths]
+    for row, of_row in zip(rows, dense, strict=True):
+        for place, value in zip(row[::2], row[1::2], strict=True):
+            of_row[place] = value
+    return dense
+
+
+def _refuse_more(lengths: Sequence[int], most: int) -> None:
+    """ValueError where rows are longer than they can be, or would take much memory."""
+    longest = max(lengths, default=0)
+    if longest > min(most, MOST_ERRORS) or longest * len(lengths) > _MOST_CELLS:
+        raise ValueError(f"{len(lengths)} rows of up to {longest:,} numbers are too many")
 
 
 @contextmanager

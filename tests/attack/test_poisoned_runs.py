@@ -35,7 +35,7 @@ pytestmark = pytest.mark.thorough
 TIMES = int(os.environ.get("MLEVAL_ATTACK", "1"))
 DEEP = "[" * 3500 + "]" * 3500
 WIDE = {"schema": 1, "n_labels": 10**7, "folds": list(range(250))}
-WIDE = json.dumps(WIDE | {"counts": [[1]] * 250}, separators=(",", ":"))
+WIDE = json.dumps(WIDE | {"sparse": [[0, 1, 10**7 - 1, 1]] * 250}, separators=(",", ":"))
 HUGE = "9" * 401
 HEAD = "family,kind,parameter,loss\n"
 #: By tag, what ends, hangs or fills the memory of a careless reader.
@@ -66,8 +66,10 @@ PROFILES = [
     '{"schema":1,"n_labels":Infinity,"counts":[[1]]}',
     f'{{"schema":1,"n_labels":{HUGE},"counts":[[1]]}}',
     DEEP,
+    '{"schema":1,"n_labels":10000000,"sparse":[[0,1,9999999,1]]}',
     '{"schema":1,"n_labels":3,"counts":[[1,-1]]}',
     f'{{"schema":1,"n_labels":3,"counts":[[{HUGE}]]}}',
+    '{"schema":1,"n_labels":3,"sparse":[[0]]}',
     '{"schema":1,"n_labels":3,"errors":[[1e999]],"n":[1]}',
     '{"schema":1,"n_labels":3,"errors":[["NaN"]],"n":[1]}',
     '{"schema":1,"n_labels":9,"omitted":"/etc/passwd"}',
@@ -278,6 +280,7 @@ ENCODED = [
     schema.encode_soft_profile([[0.75, 0.25]], [20]),
     '["f1"]',
     FOLDS,
+    '{"schema":1,"n_labels":9,"sparse":[[0,5,9,1]]}',
 ]
 SPOILT = st.builds(mutated, st.randoms(), st.sampled_from(ENCODED))
 
