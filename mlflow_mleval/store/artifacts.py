@@ -207,10 +207,26 @@ def _address_errors(address: str) -> Iterator[None]:
         raise ValueError(f"its artifacts are said to lie at {masked(address)}, {why}") from error
 
 
-def paths_of(run: Run) -> set[str]:
-    """The paths of all files of a run."""
+def contents_of(run: Run, folder: Path) -> dict[str, bytes]:
+    """What the run holds, path to content."""
     there = repository(run)
-    return set(budget.within("list_artifacts", lambda: _all_files(there)))
+    try:
+        paths = budget.within("list_artifacts", lambda: _all_files(there))
+    except (MlflowException, OSError):
+        if _only_routes:
+            raise
+        return {}  # it has none
+    content = {}
+    for path in paths:
+        target = inside(folder, path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        budget.within(
+            "download_artifacts",
+            partial(there._download_file, path, str(target)),
+            budget.MOST_ARTIFACT,
+        )
+        content[path] = target.read_bytes()
+    return content
 
 
 def _all_files(there: Any, folder: str | None = None) -> list[str]:

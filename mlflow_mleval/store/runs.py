@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
@@ -191,6 +191,8 @@ def write(
             with store.store_errors("write to"):
                 put(client, run, payload, int(run.data.tags[schema.TAG_UPDATED]), ends)
         except BaseException as error:
+            if _is_there(client, run_id, payload) and isinstance(error, StoreError):
+                return run_id
             if ends:
                 with store.quick(), suppress(Exception):
                     end(client, run_id, "FAILED")
@@ -435,6 +437,15 @@ def existing(run_id: str) -> Run:
     return run
 
 
+def _is_there(client: MlflowClient, run_id: str, payload: Payload) -> bool:
+    """Whether the run holds its result, and only the store's last answer was lost."""
+    with store.quick(), suppress(Exception):
+        data = store.opened(client.get_run(run_id)).data
+        finite = {schema.metric_key(m) for m, v in payload.means.items() if math.isfinite(v)}
+        return holds_result(data.tags) and finite <= data.metrics.keys()
+    return False
+
+
 def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
     """Mark the run as incomplete; False where it holds just this already."""
     tags, run_id = run.data.tags, run.info.run_id
@@ -551,13 +562,13 @@ def log_report(
     experiment_id: str,
     run_name: str,
     summary: str = "",
-    tags: Mapping[str, str],
+    tags: Mapping[str, str] | None = None,
     params: Mapping[str, object] | None = None,
 ) -> str:
     """Store a report as a run of kind report; such runs are never read as results.
 
-    A run with the same tag ``mleval.report`` is taken again, and its artifacts are replaced; where
-    that fails, the run has failed. Several who do that at the same time make one run: on one
+    A run with the same tag ``mleval.report`` is taken again: its artifacts are replaced, all of
+    them or, where that fails, none. Several who do that at the same time make one run: on one
     machine one after the other; of the runs of several machines the first is kept.
     """
     try:
@@ -566,19 +577,30 @@ def log_report(
         raise ValueError(f"`files` must have paths below a folder, but {error}.") from None
     summary = with_link(summary, experiment_id)
     note = summary if len(summary) <= MAX_TAG else summary[: MAX_TAG - len(_CUT)] + _CUT
-    all_tags = store.context_tags() | dict(tags)
+    all_tags = store.context_tags() | dict(tags or {})
     all_tags |= {schema.TAG_KIND: schema.KIND_REPORT, schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION)}
-    client, key = store.connect(), tags[schema.TAG_REPORT]
-    what = f"report {mlflow.get_tracking_uri()} {experiment_id} {key}"
-    with alone(what, _PATIENCE), quiet(), store.store_errors("write to"):
+    client, key = store.connect(), all_tags.get(schema.TAG_REPORT)
+    with (
+        _alone(experiment_id, key),
+        quiet(),
+        store.store_errors("write to"),
+        tempfile.TemporaryDirectory() as folder,
+    ):
         run = next(iter(_same(client, experiment_id, key)), None)
+        before = {} if run is None else artifacts.contents_of(run, Path(folder))
         if new := run is None:
             run = create(client, experiment_id, run_name, all_tags)
         run_id, status = run.info.run_id, "FAILED"
         try:
             client.update_run(run_id, "RUNNING", run_name[: schema.MAX_RUN_NAME])
-            send(run, files)
-            artifacts.remove(run, artifacts.paths_of(run) - files.keys())
+            try:
+                send(run, files)
+            except BaseException:
+                with suppress(Exception):  # the error that counts is the first
+                    send(run, before)
+                    status = run.info.status if before else status
+                raise
+            artifacts.remove(run, before.keys() - files.keys())
             own_tags = {
                 **all_tags,
                 schema.TAG_UPDATED: str(int(time.time() * 1000)),
@@ -593,7 +615,7 @@ def log_report(
             status = "FINISHED"
         finally:
             end(client, run_id, status)
-        if new and not artifacts.only_routes():  # by which nothing can be deleted
+        if new and key and not artifacts.only_routes():  # by which nothing can be deleted
             run_id = settle(client, partial(_same, client, experiment_id, key, True), run_id)
     return run_id
 
@@ -634,11 +656,21 @@ def with_link(note: str, experiment_id: str) -> str:
     return f"[Compare the runs of this experiment live]({page})\n\n{note}" if page else note
 
 
-def _same(client: MlflowClient, experiment_id: str, key: str, finished: bool = False) -> list[Run]:
+def _same(
+    client: MlflowClient, experiment_id: str, key: str | None, finished: bool = False
+) -> list[Run]:
     """The runs that hold the same report, or those that have finished: one, or made at one time."""
+    if not key:
+        return []
     several = store.search(client, [experiment_id], f"tags.`{schema.TAG_REPORT}` = '{key}'")
     reports = [r for r in several if r.data.tags.get(schema.TAG_KIND) == schema.KIND_REPORT]
     return sorted((r for r in reports if not finished or r.info.status == "FINISHED"), key=age)
+
+
+def _alone(experiment_id: str, key: str | None) -> AbstractContextManager[None]:
+    """One process of this machine at a time writes the report."""
+    what = f"report {mlflow.get_tracking_uri()} {experiment_id} {key}"
+    return alone(what, _PATIENCE) if key else nullcontext()
 
 
 # --------------------------------------------------------------------------------------------------

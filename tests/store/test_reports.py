@@ -44,7 +44,15 @@ def test_the_same_report_again_replaces_all_that_its_run_holds(client, tmp_path_
     assert log(FIRST, "other") != run_id
 
 
-def test_a_report_that_cannot_be_stored_is_marked_and_completed_by_the_next(client):
+def test_a_report_that_cannot_be_replaced_stays_as_it_was(client, tmp_path_factory):
+    run_id = log(FIRST, summary="one")
+    broken = {"mleval/a.csv": "A", "mleval/b.csv/c.csv": "a folder named like a file"}
+    with pytest.raises(StoreError, match="cannot write to the store"):
+        log(broken, summary="two")
+    run = client.get_run(run_id)
+    assert contents(client, run_id, tmp_path_factory.mktemp("now")) == FIRST
+    assert run.info.status == "FINISHED" and run.data.tags["mlflow.note.content"] == "one"
+
     def full():
         raise OSError("no space left")
 
@@ -66,7 +74,7 @@ def test_several_machines_that_log_the_same_report_at_once_leave_one_run(client,
             looked.wait()
         return found
 
-    monkeypatch.setattr(reports, "alone", lambda *_: nullcontext())
+    monkeypatch.setattr(reports, "_alone", lambda *_: nullcontext())
     monkeypatch.setattr(reports, "_same", looking)
     with ThreadPoolExecutor(4) as threads:
         ids = [*threads.map(lambda _: log(FIRST, "together"), range(4))]
