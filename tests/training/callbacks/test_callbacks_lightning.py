@@ -200,4 +200,4 @@ def test_each_process_counts_its_own_rows():
         assert sorted(rows) == list(range(n))
     trainer = SimpleNamespace(val_dataloaders=DataLoader(range(5)), world_size=2)
     with pytest.raises(ValueError, match="no DistributedSampler tells .* got SequentialSampler"):
-        _own_rows(trainer)
+        _own_rows(trainer, 0)
