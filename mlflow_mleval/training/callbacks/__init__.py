@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
-from mlflow_mleval.measures.hierarchical import OPTIONS, refuse_without
+from mlflow_mleval.measures.hierarchical import FAMILIES, OPTIONS, refuse_without
 from mlflow_mleval.measures.registry import CONVENTIONS, MEASURES, known_measures, one_measure
 from mlflow_mleval.store import runs, schema
 from mlflow_mleval.training.delivery import Delivery, harmless, warn
@@ -106,12 +106,20 @@ class EpochLog:
         self.run_id: str | None = None
         self._chosen_run = run_id
         chosen = [m for m in (*(self.measures or ()), self.best_by) if m is not None]
-        of_classes = any("hierarchical-" in MEASURES[m].family for m in chosen)
         flat["measures"] = [m for m in chosen if MEASURES[m].asked] or None
         self._options = flat | {"hierarchy": hierarchy, **of_tree}
-        self._of_epoch = self._options if of_classes else flat
+        self._of_epoch = flat if hierarchy is None else self._needed(chosen, flat)
         self.failure: Exception | None = None  # after which nothing more is done
         self._forget()
+
+    def _needed(self, chosen: Sequence[str], flat: dict[str, Any]) -> dict[str, Any]:
+        """The options that the measures of an epoch need, and no more."""
+        families = {MEASURES[m].family for m in chosen if "hierarchical-" in MEASURES[m].family}
+        if not families:
+            return flat
+        kinds = sorted(family.removeprefix("hierarchical-") for family in families)
+        kinds = [kind for kind in kinds if kind in FAMILIES] or ["set"]
+        return self._options | {"measures": [*kinds, *(flat["measures"] or ())]}
 
     def _forget(self) -> None:
         self._count = 0

@@ -42,6 +42,8 @@ class HuggingFaceCallback(TrainerCallback):
         returned for a batch or for all instances. By default the first output holds logits, which
         become probabilities: by the sigmoid where an instance has a row of labels, by the softmax
         where it has one class.
+    prefix : str
+        Which evaluation counts: of several validation sets, ``"eval_NAME"``.
     **options
         Of `mlflow_mleval.training.callbacks.EpochLog`: method, dataset, run_id, measures,
         best_by, ...
@@ -64,9 +66,11 @@ class HuggingFaceCallback(TrainerCallback):
         self,
         *,
         extract: Callable[[Any, Any], Scored] | None = None,
+        prefix: str = "eval",
         **options: Any,
     ) -> None:
         self.extract = extract or _from_logits
+        self.prefix = prefix
         self.epochs = EpochLog(**options)
         self._training = False
         self._clear()
@@ -107,7 +111,7 @@ class HuggingFaceCallback(TrainerCallback):
         metrics: Any = None,
         **kwargs: Any,
     ) -> None:
-        if self._training and self._latest is not None and "eval_runtime" in metrics:
+        if self._training and self._latest is not None and f"{self.prefix}_runtime" in metrics:
             step = round(state.epoch) - 1 if args.eval_strategy == "epoch" else state.global_step
             if not args.load_best_model_at_end:
                 self._by_step.clear()
@@ -125,7 +129,7 @@ class HuggingFaceCallback(TrainerCallback):
             at = best if is_chosen else max(self._by_step, default=None)
             step, last = (None, None) if at is None else self._by_step[at]
             among = len(self._by_step) if is_chosen else None
-            self.epochs.end(lambda: _given(last), step, among=among)
+            self.epochs.end(lambda: _given(last, self.prefix), step, among=among)
             self._training = False
         self._clear()
 
@@ -138,10 +142,11 @@ def _from_logits(predictions: Any, label_ids: Any) -> Scored:
     return truth, expit(logits) if truth.ndim == 2 else softmax(logits, axis=1)
 
 
-def _given(ev: Evaluation | None) -> Evaluation:
+def _given(ev: Evaluation | None, prefix: str) -> Evaluation:
     if ev is None:
         raise ValueError(
-            "There was no evaluation. Pass the callback as `compute_metrics` as well, and one "
-            "`eval_dataset` and an `eval_strategy` to the trainer."
+            f"There was no evaluation with the prefix {prefix!r}. Pass the callback as "
+            "`compute_metrics` as well, and an `eval_dataset` and an `eval_strategy` to the "
+            "trainer; of several validation sets, name one: prefix='eval_NAME'."
         )
     return ev

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,10 @@ class LightningCallback(Callback):
     the end.
 
     Truth and scores come from what ``validation_step`` returns: a dict with ``y_true`` and
-    ``y_score``, each of shape (B, K) for a batch of B instances, or of one label of C classes (B,)
-    and (B, C), beside whatever else it holds. The batches of the last validation of an epoch count,
-    of several validation dataloaders those of the first; the sanity check before training does not.
-    The evaluation at the end is of the last validation, unless `best_by` is given.
+    ``y_score``, each of shape (B, K) for a batch of B instances, beside whatever else it holds.
+    Where it returns something else, `extract` finds them. The batches of the last validation of an
+    epoch count; the sanity check before training does not. The evaluation at the end is of the last
+    validation, unless `best_by` is given.
 
     Of several processes, each evaluates its part of the validation data, without the instances that
     the sampler repeats to make the parts equally long; the first process adds the parts up and logs
@@ -33,6 +34,11 @@ class LightningCallback(Callback):
 
     Parameters
     ----------
+    extract : callable, optional
+        ``(outputs, batch) -> (y_true, y_score)``, tensors or arrays of shape (B, K), from what
+        ``validation_step`` returned. Of one label of C classes, (B,) and (B, C).
+    dataloader : int
+        Which of several validation dataloaders is evaluated.
     **options
         Of `mlflow_mleval.training.callbacks.EpochLog`: method, dataset, run_id, measures,
         best_by, ... A run of Lightning's ``MLFlowLogger`` is not active: pass
@@ -55,7 +61,15 @@ class LightningCallback(Callback):
             Trainer(callbacks=[LightningCallback(method="MLP", dataset="yeast")]).fit(model, train, validation)
     """  # noqa: E501
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        extract: Callable[[Any, Any], Scored] | None = None,
+        dataloader: int = 0,
+        **options: Any,
+    ) -> None:
+        self.extract = extract or _from_dict
+        self.dataloader = dataloader
         self.epochs = EpochLog(**options)
         self._clear()
 
@@ -82,9 +96,9 @@ class LightningCallback(Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        if dataloader_idx == 0 and _is_training(trainer) and self._trouble is None:
+        if dataloader_idx == self.dataloader and _is_training(trainer) and self._trouble is None:
             try:
-                truth, scores = map(from_tensor, _from_dict(outputs))
+                truth, scores = map(from_tensor, self.extract(outputs, batch))
                 self._batches.append((truth, scores))
             except Exception as error:
                 self._trouble = error
@@ -123,7 +137,7 @@ class LightningCallback(Callback):
         try:
             if self._trouble is not None:
                 raise self._trouble
-            own = _own_rows(trainer)
+            own = _own_rows(trainer, self.dataloader)
             if self._batches and own:
                 with same_randomness():
                     part = self.epochs.evaluate(*(values[:own] for values in self._joined()))
@@ -145,12 +159,13 @@ class LightningCallback(Callback):
         return self._latest
 
 
-def _from_dict(outputs: Any) -> Scored:
+def _from_dict(outputs: Any, batch: Any) -> Scored:
     if not isinstance(outputs, dict) or not {"y_true", "y_score"} <= outputs.keys():
         is_dict = isinstance(outputs, dict)
         got = f"a dict with {list(outputs)}" if is_dict else type(outputs).__name__
         raise ValueError(
-            f"validation_step must return a dict with y_true and y_score, got {got}. Return them."
+            f"validation_step must return a dict with y_true and y_score, got {got}. Or pass "
+            "`extract`."
         )
     return outputs["y_true"], outputs["y_score"]
 
@@ -159,13 +174,13 @@ def _is_training(trainer: Trainer) -> bool:
     return trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking
 
 
-def _own_rows(trainer: Trainer) -> int:
+def _own_rows(trainer: Trainer, which: int) -> int:
     """How many of this process's instances are its own; those behind them are repeated to make all
     parts equally long.
     """
     loaders: Any = trainer.val_dataloaders
     if not hasattr(loaders, "sampler"):
-        loaders = next(iter(loaders.values() if isinstance(loaders, dict) else loaders))
+        loaders = list(loaders.values() if isinstance(loaders, dict) else loaders)[which]
     sampler: Any = getattr(loaders, "sampler", None)
     if not isinstance(sampler, DistributedSampler):
         raise ValueError(

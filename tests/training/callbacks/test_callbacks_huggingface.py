@@ -128,6 +128,14 @@ def test_steps_count_where_evaluation_is_by_steps(client, tmp_path, data):
     assert sorted(history(client, run.info.run_id, "f1")) == [3, 6, 8]  # and the end
 
 
+def test_one_of_several_validation_sets_counts(client, tmp_path, data):
+    watch = HuggingFaceCallback(prefix="eval_b", **NAMES)
+    with mlflow.start_run() as run:
+        fit(tmp_path, (data[0], {"a": data[1][:20], "b": data[1]}), watch)
+    assert len(history(client, run.info.run_id, "f1")) == EPOCHS
+    assert watch.epochs.evaluation.statistics["n_instances"] == 41
+
+
 def test_a_function_finds_truth_and_scores_elsewhere(client, tmp_path, data):
     watch = HuggingFaceCallback(
         extract=lambda predictions, labels: (labels, predictions), threshold=0.0, **NAMES

@@ -112,13 +112,32 @@ def test_each_validated_epoch_and_the_end(client, data, options):
     assert tags_of(client, run, schema.TAG_EPOCH, schema.TAG_STATUS) == ("3", schema.COMPLETE)
 
 
-def test_of_several_dataloaders_the_first_counts(client, data):
+def test_a_function_finds_truth_and_scores_elsewhere(client, data):
+    x, y = data[1].tensors
+    callback = LightningCallback(extract=lambda outputs, batch: (batch[1], outputs), **NAMES)
+    with mlflow.start_run():
+        net = fit(data, [callback], returns="score")
+    assert_end(callback, y.numpy(), net.scores(x), 1e-5)
+
+
+def test_one_of_several_dataloaders(client, data):
     half = TensorDataset(*(t[:20] for t in data[1].tensors))
     loaders = [DataLoader(half, batch_size=16), DataLoader(data[1], batch_size=16)]
-    callback = LightningCallback(**NAMES)
+    for which, n in ((0, 20), (1, 40)):
+        callback = LightningCallback(dataloader=which, **NAMES)
+        with mlflow.start_run():
+            fit(data, [callback], loaders=loaders)
+        assert callback.epochs.evaluation.statistics["n_instances"] == n
+
+
+def test_half_precision(client, data):
+    def halved(outputs, batch):
+        return outputs["y_true"].bfloat16(), outputs["y_score"].bfloat16()
+
+    callback = LightningCallback(extract=halved, **NAMES)
     with mlflow.start_run():
-        fit(data, [callback], loaders=loaders)
-    assert callback.epochs.evaluation.statistics["n_instances"] == 20
+        fit(data, [callback])
+    assert callback.epochs.evaluation is not None
 
 
 def test_validation_alone_logs_nothing(client, data):
@@ -194,9 +213,9 @@ def test_each_process_counts_its_own_rows():
         rows = []
         for rank in range(processes):
             sampler = DistributedSampler(range(n), processes, rank, shuffle=False)
-            loaders = [DataLoader(range(n), sampler=sampler), None]
+            loaders = [None, DataLoader(range(n), sampler=sampler)]
             trainer = SimpleNamespace(val_dataloaders=loaders, world_size=processes)
-            rows += list(sampler)[: _own_rows(trainer)]
+            rows += list(sampler)[: _own_rows(trainer, 1)]
         assert sorted(rows) == list(range(n))
     trainer = SimpleNamespace(val_dataloaders=DataLoader(range(5)), world_size=2)
     with pytest.raises(ValueError, match="no DistributedSampler tells .* got SequentialSampler"):
