@@ -412,8 +412,7 @@ class _Loading:
             raise IncomparableRunsError(f"run {ids[at]} cannot be read: {gone[at]}.")
         trials: dict[str, str] = {}
         if (gone == CHILD).any():
-            names = self.rules[0].names(table)
-            trials = Searches.among(table.where(table.is_child)).why(table, names)
+            trials = Searches.among(table.where(table.is_child)).why()
         for at, why in gone.items():
             kind, why = ("child run", trials.get(ids[at], why)) if why == CHILD else ("run", why)
             self.excluded.append(Excluded(kind, titles[at], why))

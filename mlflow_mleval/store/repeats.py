@@ -579,27 +579,9 @@ class Searches:
         """The ids of the parents whose children are trials."""
         return [parent for parent in self.families if self.trial_params(parent)]
 
-    def named(self, runs: RunsTable, names: pd.Series) -> str:
-        """How many searches these are, and of which methods: as the runs are called whose children
-        the trials are, else as the trials are.
-        """
-        by_id = dict(zip(runs.frame["run_id"], names, strict=True))
-        ids = self.children.frame["run_id"]
-        methods = dict.fromkeys(
-            by_id.get(parent) or by_id.get(ids.iloc[self.families[parent][0]], "")
-            for parent in self.searches
-        )
-        n = len(self.searches)
-        of = "a search" if n == 1 else f"{n} searches"
-        named = [name for name in methods if name]
-        return f"{of} ({some(named, 6)})" if named else of
-
-    def why(self, runs: RunsTable, names: pd.Series) -> dict[str, str]:
+    def why(self) -> dict[str, str]:
         """By id of each trial, why it is no result."""
-        of = self.named(runs, names)
-        text = Message(
-            f"trials of {of} are no results; ", BEST_TRIAL, " takes the best trial of each"
-        )
+        text = Message("trials of a search are no results; ", BEST_TRIAL, " takes the best of each")
         ids = self.children.frame["run_id"].to_numpy()
         return {run_id: text for parent in self.searches for run_id in ids[self.families[parent]]}
 

@@ -246,7 +246,7 @@ def survey(table: RunsTable, selection: Selection) -> Survey:
             *stock.folds(),
             *stock.steps(),
         ),
-        notes=(*(table.doubts if table.source else ()), *stock.notes(methods)),
+        notes=(*(table.doubts if table.source else ()), *stock.notes()),
         foreign=bool((~found.used.ours).any()) and not selection.method_by,
     )
 
@@ -495,7 +495,7 @@ class _Stock:
             candidates.append(Candidate("step", f"best:{best}", reason))
         return candidates
 
-    def notes(self, methods: Iterable[Candidate]) -> Iterator[str]:
+    def notes(self) -> Iterator[str]:
         """Which runs the tables do not count, and why."""
         tops, searches = self.found.tops, self.found.searches
         without = (
@@ -507,10 +507,8 @@ class _Stock:
         if searches.searches:
             params = dict.fromkeys(p for s in searches.searches for p in searches.trial_params(s))
             n = sum(len(searches.families[parent]) for parent in searches.searches)
-            by_method = Rule("method", tuple(c.rule for c in methods if c.chosen)[:1])
-            of = searches.named(tops, by_method.names(tops))
             yield Message(
-                f"{n} child runs are trials of {of} over {some(params, 6)}: ",
+                f"{n} child runs are trials of searches over {some(params, 6)}: ",
                 BEST_TRIAL,
                 " takes the best trial of each.",
             )
