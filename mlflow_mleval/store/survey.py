@@ -578,8 +578,7 @@ def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> tuple[Su
     if not len(held.metrics):
         return held, None
     base, undeclared = _to_try(held, selection)
-    others = [c.rule for c in held.candidates if c.role == "method" and not c.chosen]
-    trial = _Trial(table, base, undeclared, others[:1] if selection.method_by else [])
+    trial = _Trial(table, base, undeclared)
     alone = any(c.chosen and c.reason == _ALONE for c in held.candidates)
     problem = trial.reason or (_VAGUE if alone else "")
     settling = tuple(trial.settling())
@@ -634,13 +633,10 @@ def _metrics_to_compare(held: Survey, selection: Selection) -> list[str]:
 class _Trial:
     """A selection, tried out; where nobody knows which way a metric is better, either way. What has
     to be added for a ranking, what that does in words, and why it is to no avail; `choices` are
-    ways among which somebody has to choose. Where there are neither, it is tried with `others`, the
-    rules of methods that were not asked for.
+    ways among which somebody has to choose.
     """
 
-    def __init__(
-        self, table: RunsTable, base: Selection, undeclared: tuple[str, ...], others: list[str]
-    ) -> None:
+    def __init__(self, table: RunsTable, base: Selection, undeclared: tuple[str, ...]) -> None:
         self.table, self.base = table, base
         self.variants: list[tuple[str, dict[str, Any]]] = [("a ranking of them", {})]
         if undeclared:
@@ -652,11 +648,6 @@ class _Trial:
                 (f"if {what} values of {named} are better", {way: undeclared}) for what, way in ways
             ]
         self.reason = self._completed()
-        if self.reason and others and not self.choices:
-            asked = Message("As it was asked for: ", self.reason)
-            self.base = replace(base, method_by=others)
-            self.reason = self._completed()
-            self.notes.insert(0, asked)
 
     def ways(self, held: Survey) -> Iterator[Way]:
         """The rankings that there are, or those among which to choose; else those of before."""
