@@ -82,11 +82,6 @@ _FOLD = re.compile(
 )
 #: A name that a search gives to a trial.
 _NUMBER = re.compile(r"(trial[_ -]?)?\d+", re.IGNORECASE)
-#: A number, or what stands for true, false or none.
-_SAYS_NO_WORD = re.compile(
-    r"\s*[+-]?((\d[\d_]*\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)\s*|true|false|none|",
-    re.IGNORECASE,
-)
 #: Parts of a metric's name that say on what data it was measured.
 _PART = re.compile(
     r"(^|[_./ -])(test|eval|heldout|holdout|val|valid|validation|dev)([_./ -]|$)", re.IGNORECASE
@@ -379,8 +374,8 @@ class _Stock:
 
     def methods(self) -> list[Candidate]:
         """What is called like a method; the estimator; the experiment, where each is a study of
-        numbered trials; the name of the run, where names recur or runs are few; and what has no
-        such name.
+        numbered trials; and the name of the run, where names recur or runs are few. Where there is
+        none of these, a param that was swept.
         """
         if self.used.ours.all():
             return []
@@ -404,20 +399,13 @@ class _Stock:
             recur = "recur in" if len(names) < n else "name"
             reason = f"{len(names)} names {recur} {self.runs}"
             candidates.append(Candidate("method", "run_name", reason))
-        candidates += self.unnamed([*named["name"], *self.called(DATASET)["name"]], not candidates)
-        return candidates
+        return candidates or self.swept()
 
-    def unnamed(self, others: Collection[str], alone: bool) -> list[Candidate]:
-        """Variables but for these that hold words which recur; where there are no other candidates
-        and none of these, the one param over which a sweep went, else the names of the runs.
-        """
-        rows, n = self.several, len(self.used)
+    def swept(self) -> list[Candidate]:
+        """The one param over which a sweep went, else the names of the runs."""
+        rows, others = self.several, self.called(DATASET)["name"]
         rows = rows[~(rows["name"].isin(others) | rows["name"].map(_REPEAT.fullmatch).notna())]
-        says_words = ~rows["examples"].map(lambda texts: any(map(_SAYS_NO_WORD.fullmatch, texts)))
-        wordy = rows[(rows["values"] <= _MOST * n) & (rows["runs"] > _MOST * n) & says_words]
-        if len(wordy) or not alone:
-            return self.named("method", wordy[:3], "holds words")
-        everywhere = (rows["kind"] == "param") & (rows["runs"] == n)
+        everywhere = (rows["kind"] == "param") & (rows["runs"] == len(self.used))
         swept = rows[everywhere & ~rows["name"].map(is_seed)]
         if len(swept) != 1:
             return [Candidate("method", "run_name", _ALONE)]
