@@ -203,16 +203,9 @@ class _Gathering:
         ]
         if chosen.dataset_by is None:
             ways.append(("make a dataset of each digest", {"dataset_by": DIGEST}))
-        sure = True
-        for cell, digests in differ.items():
-            # splits: three runs or more, each on data of its own, and all of one size
-            runs = rows[self.cell == cell]
-            sizes = {*zip(runs["n_rows"], runs["n_test"], strict=True)}
-            sure &= len(digests) == len(runs) > 2 and len(sizes) == 1 and (0, ()) not in sizes
         what = "take them for splits of the same data, one a repeat"
-        splits = (what, {"repeats_by": [*chosen.repeats_by, DIGEST]})
-        ways.insert(0 if sure else len(ways), splits)
-        raise CandidatesError(text, ways, sure)
+        ways.append((what, {"repeats_by": [*chosen.repeats_by, DIGEST]}))
+        raise CandidatesError(text, ways, sure=False)
 
     def mixed(self) -> Mixed:
         """By cell, the params in which its runs differ, beside their seed; `FOLDS` where their
