@@ -71,7 +71,6 @@ from mlflow_mleval.store.reader import (
     FAILED,
     UNDIRECTED,
     Results,
-    called_dataset,
     factors_of,
     results_of_runs,
     rules_of,
@@ -850,15 +849,6 @@ def _with_names(
         guess = did_you_mean(unknown, have)
         listed = some(map(repr, sorted(have)))
         text = f"the selection has no {what} {some(map(repr, unknown))}; it has {listed}"
-        if what == "dataset" and (results.rows["dataset_by"] == "experiment").all():
-            parts: list[object] = [", for nothing but the experiment names the datasets. "]
-            for rule, texts in called_dataset(results.table):
-                if (texts != "").all():
-                    would = f" would find {some(texts.unique(), 6)}. "
-                    parts += [Argument("dataset_by", rule), would]
-            if len(parts) == 1:
-                parts += ["What else names them is said by ", Argument("dataset_by", "RULE"), "."]
-            raise NoRunsError(Message(text, *parts))
         raise NoRunsError(f"{text}.{guess}")
     if keep is None and not dropped:
         return results
