@@ -138,26 +138,16 @@ class Rule:
     def names(self, table: RunsTable) -> pd.Series:
         return self.named(table)[0]
 
-    def lacking(self, table: RunsTable) -> list[str]:
-        """That each of these runs lacks what was to name it, and of a param or tag, which ones it
-        has.
-        """
+    def lacking(self, table: RunsTable) -> str:
+        """That these runs lack what was to name them, and of a param or tag, which there are."""
         text = f"no {self.rules[0] if self.rules else self.what}, which was to name the {self.what}"
         kind, key = key_of(self.rules[0]) if self.rules else ("", "")
         if kind not in ("param", "tag"):
-            return [text] * len(table)
-        hidden = ("mlflow.", "mleval.")
-        names = sorted(n for n in table.names[f"{kind}s"] if not n.startswith(hidden))
-        there = np.array([table.has(f"{kind}s.{n}").to_numpy() for n in names]).T
-        texts: dict[bytes, str] = {}
-        reasons = []
-        for row in there.reshape(len(table), len(names)):
-            if row.tobytes() not in texts:  # most runs of an experiment have the same params
-                has = [name for name, held in zip(names, row, strict=True) if held]
-                guess = f".{did_you_mean([key], has)}".rstrip(".")
-                texts[row.tobytes()] = f"{text}; it has {some(has)}{guess}" if has else text
-            reasons.append(texts[row.tobytes()])
-        return reasons
+            return text
+        names = (n for n in table.names[f"{kind}s"] if not n.startswith(("mlflow.", "mleval.")))
+        has = sorted(name for name in names if table.has(f"{kind}s.{name}").any())
+        guess = did_you_mean([key], has).rstrip(".")
+        return f"{text}; there is {some(has)}{f'.{guess}' if guess else ''}" if has else text
 
     def _texts(self, rule: str, table: RunsTable) -> pd.Series:
         kind, key = key_of(rule)
@@ -582,9 +572,7 @@ def _why_none(table: RunsTable, status: pd.Series, conventions: pd.Series) -> pd
     for other in conventions[~conventions.isin(schema.CONVENTIONS)].unique():
         leave_out(conventions == other, f"its conventions, {quoted(other)}, {known}")
     timeless = table.frame["started"].abs() > MOST_MS
-    for at in table.frame.index[timeless]:
-        since = f"{table.frame.at[at, 'started']:,} milliseconds after 1970"
-        reasons[at] = reasons[at] or f"it is said to have started {since}, which is no time"
+    leave_out(timeless, "it is said to have started at what is no time")
     return reasons
 
 

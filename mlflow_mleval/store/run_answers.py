@@ -590,8 +590,8 @@ def _named(
     named = methods != ""
     for rule, without in ((by_method, ~named), (by_dataset, named & (datasets == ""))):
         lacking = table.where(without)
-        for run_id, why in zip(lacking.frame["run_id"], rule.lacking(lacking), strict=True):
-            nameless.setdefault(why, []).append(run_id)
+        if len(lacking):
+            nameless.setdefault(rule.lacking(lacking), []).extend(lacking.frame["run_id"])
     rows = table.frame[["run_id", "experiment"]].assign(dataset=datasets, method=methods)
     rows = rows[named & (datasets != "")].astype(object)
     for column, asked, excluded in (

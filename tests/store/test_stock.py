@@ -234,7 +234,7 @@ def test_values_of_the_best_epoch_count_where_that_is_asked_for(log, client):
 def test_a_wrong_rule_names_what_there_is(plain):
     text = mleval("runs", "-n", "wine", "--method-by", "param:modle").stdout
     in_line = " ".join(text.split())
-    assert "no param:modle, which was to name the method; it has " in in_line
+    assert "no param:modle, which was to name the method; there is " in in_line
     assert "Did you mean 'model'?" in in_line
 
 
