@@ -457,37 +457,30 @@ def check_comparable(results: Results) -> None:
         which = "; ".join(
             f"{kind}: {count(len(held), 'run')} ({some(held, 3)})" for kind, held in names.items()
         )
-        raise _of_different_kinds(
-            f"the runs were computed under different conventions for empty sets and ties: {which}.",
-            f"tags.`{schema.TAG_CONVENTIONS}` = '{min(names.index)}'",
+        what = (
+            f"the runs were computed under different conventions for empty sets and ties: {which}"
         )
+        raise _of_different_kinds(what, schema.TAG_CONVENTIONS)
     if mixed := _datasets_that_differ(rows, "hierarchy"):
-        text = f"runs on {some(mixed)} used different hierarchies. Choose those of one by "
-        raise IncomparableRunsError(Message(text, FILTER, "."))
+        what = f"runs on {some(mixed)} used different hierarchies"
+        raise _of_different_kinds(what, schema.TAG_HIERARCHY_DIGEST)
     weighted, plain = stated[stated["weights"] != ""], stated[stated["weights"] == ""]
     kinds = weighted.drop_duplicates(["dataset", "dataset_digest", "weights"])
     unlike = {*kinds.loc[kinds.duplicated(["dataset", "dataset_digest"]), "dataset"]}
     if unlike := unlike | {*plain["dataset"]} & {*weighted["dataset"]}:
-        raise _of_different_kinds(
-            f"runs on {some(sorted(unlike))} weigh the instances in different ways "
-            "(`sample_weight`), or some do and others do not.",
-            f"tags.`{schema.TAG_WEIGHTS}` = "
-            f"'{weighted.loc[weighted['dataset'].isin(unlike), 'weights'].min()}'",
-        )
+        what = f"runs on {some(sorted(unlike))} weigh the instances in different ways"
+        raise _of_different_kinds(what, schema.TAG_WEIGHTS)
 
 
 def check_propensities(cells: Cells, used: Sequence[str]) -> None:
     """Refuse measures of one dataset that weigh labels by different training labels."""
     mixed = _datasets_that_differ(cells.rows.reset_index(drop=True), "propensities")
     if mixed and (scored := [m for m in used if m in MEASURES and m.startswith(("ps", "s_min"))]):
-        raise IncomparableRunsError(
-            Message(
-                f"runs on {some(mixed)} took the propensities or information of labels from "
-                "different training labels. Choose those of one by ",
-                FILTER,
-                f" (tag {schema.TAG_PROPENSITIES}), or leave out {some(scored, 4)}.",
-            )
+        what = (
+            f"runs on {some(mixed)} took the propensities or information of labels from different "
+            f"training labels, by which {some(scored, 4)} weigh them"
         )
+        raise _of_different_kinds(what, schema.TAG_PROPENSITIES)
 
 
 def _datasets_that_differ(rows: pd.DataFrame, column: str) -> list[str]:
@@ -496,9 +489,9 @@ def _datasets_that_differ(rows: pd.DataFrame, column: str) -> list[str]:
     return [*said.index[said > 1]]
 
 
-def _of_different_kinds(what: str, example: str) -> IncomparableRunsError:
-    choose = f"{what} Their values do not compare; choose those of one kind by "
-    return IncomparableRunsError(Message(choose, FILTER, f', for example "{example}".'))
+def _of_different_kinds(what: str, tag: str) -> IncomparableRunsError:
+    choose = f"{what}. Their values do not compare; choose those of one kind by "
+    return IncomparableRunsError(Message(choose, FILTER, f" on the tag {tag}."))
 
 
 # --------------------------------------------------------------------------------------------------

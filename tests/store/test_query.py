@@ -165,7 +165,7 @@ def test_mixed_hierarchies_and_propensities_are_refused_where_they_matter(ours):
     refused(IncomparableRunsError, "runs on d used different hierarchies")
     for method, digest in (("a", "1"), ("b", "2")):
         ours(method, "p", {"psp_at_7": 0.5, "f1": 0.5}, propensities=digest)
-    said = "runs on p took the propensities .* or leave out psp_at_7"
+    said = "runs on p took the propensities .* by which psp_at_7 weigh"
     refused(IncomparableRunsError, said, datasets=["p"], measures=["psp_at_7"])
     assert load(datasets=["p"], measures=["f1"]).methods == ["a", "b"]
 
