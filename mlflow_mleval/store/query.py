@@ -107,14 +107,6 @@ from mlflow_mleval.validation import known_keywords
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-#: Measures whose names mean something else to most, and what.
-_OTHERWISE = {
-    "accuracy": (
-        "the share of instances that are right in all labels, where here it is the Jaccard index"
-    )
-}
-#: The variable where MLflow does not know it.
-_UNKNOWN_DATA = "unknown_dataset"
 #: A value may miss the range of its measure by this much: sums of floats do.
 _SLACK = 1e-9
 #: A share is at most 1, and what is larger than this no rounding of it.
@@ -926,15 +918,12 @@ def _definition_notes(runs: Results, used: Sequence[str]) -> Iterator[str]:
     """Doubts about what the measures are, and under which conventions they were computed."""
     plain = sorted(m for m in used if m in runs.plain and runs.plain[m].any())
     if plain:
-        words = ("metric", "was", "is", "measure of this name")
-        if len(plain) > 1:
-            words = ("metrics", "were", "are", "measures of these names")
-        metrics, were, are, measures = words
-        meanings = (f" To most, {m} is {_OTHERWISE[m]}." for m in _OTHERWISE if m in plain)
-        yield (
-            f"The {metrics} {some(plain)} {were} not logged by this project and {are} taken for "
-            f"the {measures}, which may be defined otherwise.{''.join(meanings)}"
+        text = (
+            f"Taken for measures of these names, though not logged by this project: {some(plain)}."
         )
+        if "accuracy" in plain:
+            text += " To most, accuracy is the share of whole sets; here it is the Jaccard index."
+        yield text
     # of metrics of others with our names it is told already
     ours = [m for m in used if m in MEASURES]
     stated = [m for m in ours if m not in ("hamming_loss", "subset_accuracy", "top1_accuracy")]
@@ -962,10 +951,6 @@ def _called_keys(runs: Results, used: Sequence[str]) -> Iterator[str]:
                 f"{measure} was measured on several variables on {some(sorted(several))} "
                 f"({some(sorted(texts))}): are they the same data?"
             )
-        if (variables == _UNKNOWN_DATA).any():
-            yield f"MLflow could not tell on which data {measure} was measured everywhere."
-    if "score" in used:
-        yield "score is the accuracy of classifiers and R² of regressors."
 
 
 def _digest_notes(runs: Results, column: str, doubt: str) -> Iterator[str]:

@@ -402,7 +402,7 @@ def test_foreign_runs_by_default_rules(log):
     assert by["method"] == "scikit-learn's estimator (2 runs), the name of the run (1 run)"
     assert by["dataset"] == "the experiment (2 runs), the name of the dataset input (1 run)"
     assert "These may be 2 datasets, for nothing but the experiment" in study.unsure("dataset")
-    said = "The metric f1 was not logged by this project and is taken for the measure of this name"
+    said = "Taken for measures of these names, though not logged by this project: f1"
     assert any(said in note for note in study.notes)
     declare = "no direction is known; declare `minimize=` or `maximize=`"
     confirm = "or take the one that its name suggests (min) by `directions='proposed'`"
@@ -410,8 +410,8 @@ def test_foreign_runs_by_default_rules(log):
     log("a", {"accuracy": 0.7, "f1": 0.7}, experiment="y")
     study = load(experiment_names=["y"])
     assert study.measures == ["accuracy", "f1"]
-    assert study.notes[0].startswith("The metrics accuracy, f1 were not logged by this project")
-    assert study.notes[0].endswith("right in all labels, where here it is the Jaccard index.")
+    assert "not logged by this project: accuracy, f1." in study.notes[0]
+    assert study.notes[0].endswith("share of whole sets; here it is the Jaccard index.")
     assert "Jaccard" not in load(experiment_names=["y"], measures=["f1"]).notes[0]
 
 
