@@ -767,15 +767,12 @@ class _Choice:
         """Why a measure is not used; empty where nobody would miss it."""
         lacking = f"lacking in {finished - having} of {finished} finished runs"
         chosen = Message("runs were chosen by it; ", MEASURE, " that names it compares it, too")
-        beside = Message(f"not in the set {self.set_name}, the default; ", MEASURE, " names others")
-        others = Message("others were declared; ", MEASURE, " names it, too")
         way = proposed_direction(measure)
         suggested = f", or take the one that its name suggests ({way}) by "
         proposed = (suggested, PROPOSED) if way and self.open else ()
         declare = Argument("minimize"), " or ", Argument("maximize")
         directionless = Message(f"{NO_DIRECTION}; declare ", *declare, *proposed)
-        kind = "measures of how errors fall, not of how many there are,"
-        kind = "costs" if measure in SETS["cost"] else kind
+        unasked = Message("not asked for, and not compared by default; ", MEASURE, " names it")
         absent = "" if self.asked is None else "in no run"
         reasons = (
             (
@@ -785,14 +782,14 @@ class _Choice:
             (measure in self.reasons, self.reasons.get(measure, "")),
             (measure in self.choosers, chosen),
             (measure in self.dropped, "excluded as asked" if having else ""),
-            (measure in self._beside_the_set - NOT_BY_DEFAULT, beside if having else ""),
+            (measure in self._beside_the_set - NOT_BY_DEFAULT, unasked if having else ""),
             (measure in self.wanted, lacking if having else absent),
             # for nothing counts what nobody asked for
             (self.asked is not None, ""),
-            (measure not in MEASURES and self._way(measure), lacking if self.open else others),
+            (measure not in MEASURES and self._way(measure), lacking if self.open else unasked),
             (is_bookkeeping(measure), "counts, sizes and times are no measures"),
             (measure not in MEASURES, directionless),
-            (True, Message(f"{kind} are used only where ", MEASURE, " names them")),
+            (True, unasked),
         )
         return next(reason for holds, reason in reasons if holds)
 

@@ -193,12 +193,12 @@ def test_measures_by_default(ours):
     ours("c", measures={}, status="dnf")
     study = load()
     assert study.measures == ["f1", "coverage"] and study.minimize == ["coverage"]
-    slopes = "measures of how errors fall, not of how many there are, are used only where"
+    unasked = "not asked for, and not compared by default; `measures=` names it"
     for name, kind, reason in (
         ("recall", "measure", "lacking in 1 of 2 finished runs"),
-        ("fit_time", "unasked", "costs are used only where `measures=` names them"),
+        ("fit_time", "unasked", unasked),
         ("odd", "measure", "no direction is known; declare `minimize=` or `maximize=`"),
-        ("binomial_slope", "unasked", slopes),
+        ("binomial_slope", "unasked", unasked),
     ):
         (why,) = (e for e in study.excluded if e.name == name)
         assert why.kind == kind and why.reason.startswith(reason)
