@@ -484,14 +484,8 @@ class _Stock:
         return candidates
 
     def notes(self) -> Iterator[str]:
-        """Which runs the tables do not count, and why."""
-        tops, searches = self.found.tops, self.found.searches
-        without = (
-            (tops.frame["status"] == "FINISHED")
-            & (tops.tag(schema.TAG_STATUS) != schema.DNF)
-            & ~self.found.with_metrics
-            & ~tops.frame["run_id"].isin(searches.families)
-        )
+        """Which searches the tables do not count."""
+        searches = self.found.searches
         if searches.searches:
             params = dict.fromkeys(p for s in searches.searches for p in searches.trial_params(s))
             n = sum(len(searches.families[parent]) for parent in searches.searches)
@@ -500,9 +494,6 @@ class _Stock:
                 BEST_TRIAL,
                 " takes the best trial of each.",
             )
-        if without.any():
-            their = "its" if without.sum() == 1 else "their"
-            yield f"{count(int(without.sum()), 'finished run')} without a metric of {their} own."
 
 
 def _fold_pattern(keys: Collection[str]) -> str | None:
@@ -531,9 +522,7 @@ def _nothing(table: RunsTable, selection: Selection) -> str:
         return ""
     if not len(results):
         if selection.filter_string or selection.since:
-            late = f"started since {selection.since}"
-            what = "fits the filter" if selection.filter_string else late
-            return f"No run {what} in {store.store_name()}."
+            return f"No run fits what was asked for in {store.store_name()}."
         return f"The store {store.store_name()} holds no runs."
     status = Counter(results.frame["status"])
     each = ", ".join(f"{n} {what}" for what, n in status.most_common())
