@@ -276,10 +276,6 @@ class _Gathering:
         metric, also = self.to_choose_by(mixed)
         if metric:
             what = f"take the best candidate by {metric}, with its repeats"
-            if also:
-                what += (
-                    f" ({metric} is compared, too, so that a doubt will call the result optimistic)"
-                )
             studies = self.selection.method_by == ("experiment",)  # whose runs are trials
             at = 0 if studies or not also else len(ways)
             ways.insert(at, (what, {"duplicates": f"best:{metric}"}))
