@@ -35,7 +35,7 @@ from mlflow_mleval.measures.metric_names import (
 from mlflow_mleval.measures.registry import NOT_BY_DEFAULT
 from mlflow_mleval.selection import Progress, Selection, in_silence, key_of, name_parts
 from mlflow_mleval.sentences import Argument, Message, count, grouped, joined, some
-from mlflow_mleval.store import query, schema, store
+from mlflow_mleval.store import query, store
 from mlflow_mleval.store.reader import (
     DATASET,
     MADE_UP,
@@ -253,8 +253,6 @@ def _experiments_table(table: RunsTable) -> pd.DataFrame:
         finished=are_finished(results), children=results.is_child
     )
     frame["running"] = frame["status"].isin(["RUNNING", "SCHEDULED"])
-    reports = table.frame[table.tag(schema.TAG_KIND) == schema.KIND_REPORT]
-    n_reports = reports.groupby("experiment_id").size()
     done = results.where(frame["finished"])
     metrics = values_of(done).notna().groupby(done.frame["experiment_id"]).any()
     groups = {str(i): held for i, held in frame.groupby("experiment_id")}
@@ -273,7 +271,6 @@ def _experiments_table(table: RunsTable) -> pd.DataFrame:
                 "failed": max(len(here) - finished - running, 0),
                 "running": running,
                 "children": int(here["children"].sum()),
-                "reports": int(n_reports.get(experiment_id, 0)),
                 "last_start": pd.NaT  # rows of a table are numbered
                 if table.source and started.lt(len(table)).all()
                 else pd.Timestamp(started.max(), unit="ms", tz="UTC"),
@@ -282,7 +279,7 @@ def _experiments_table(table: RunsTable) -> pd.DataFrame:
         )
     rows.sort(key=lambda row: (row["last_start"] is pd.NaT, -row["last_start"].value))
     columns = ["experiment", "experiment_id", "runs", "finished", "failed", "running", "children"]
-    return pd.DataFrame(rows, columns=[*columns, "reports", "last_start", "metrics"])
+    return pd.DataFrame(rows, columns=[*columns, "last_start", "metrics"])
 
 
 def _first_of(role: str, rules: Iterable[str], found: Sequence[Candidate] = ()) -> list[Candidate]:
