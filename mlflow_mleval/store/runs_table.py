@@ -301,7 +301,9 @@ def read_store(
     selection: Selection,
     progress: Progress = in_silence,
 ) -> RunsTable:
-    """The runs that a selection names; the same errors as `select`."""
+    """The runs that a selection names, the first started first; NoRunsError where one of them is
+    not there.
+    """
     selection, experiments = _asked_experiments(client, selection)
     table = _searched(client, experiments, filters_of(selection), progress)
     ids = table.frame["run_id"]
@@ -388,15 +390,6 @@ def _dataset_input(run: Run) -> tuple[str, str, int, str]:
 def _as_named(data: str) -> str:
     """The name of a dataset; that it has none where it says what part it is."""
     return NAMELESS if _PART.fullmatch(data or "") else data
-
-
-def select(client: MlflowClient, selection: Selection) -> tuple[list[Run], dict[str, str]]:
-    """The runs, the first started first, and the names of the experiments by their ids."""
-    selection, names = _asked_experiments(client, selection)
-    filters = filters_of(selection)
-    runs = [run for text in filters for run in store.search(client, [*names], text)]
-    _check_there(selection, {run.info.run_id for run in runs})
-    return [run for run in runs if run.info.run_id not in selection.exclude_runs], names
 
 
 def _asked_experiments(
