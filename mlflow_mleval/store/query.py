@@ -419,8 +419,6 @@ class _Loading:
         check_repeats(results, chosen.repeats_by)
         check_comparable(results)
         results = _on_one_scale(results, chosen, self.choice)
-        if chosen.measures is not None:
-            results = results.with_profile_measures(self.choice.wanted)
         return results, {*zip(dataset, method, strict=True)}
 
     def why_none(self) -> str:

@@ -25,7 +25,6 @@ from mlflow_mleval.measures.metric_names import (
     proposed_direction,
     term,
 )
-from mlflow_mleval.measures.owa import MEASURED, hard_measures
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.selection import DIGEST, SINCE, Selection, key_of, name_parts, started
 from mlflow_mleval.sentences import (
@@ -367,8 +366,6 @@ CHILD = "children of other runs are no results"
 FAILED = "status FAILED"
 #: How the reason begins why a run is left out of whose metrics none has a direction.
 UNDIRECTED = "nobody knows which way its metrics are better"
-#: Measures that the profile of the label sets gives.
-FROM_PROFILE = ("hamming_loss", "subset_accuracy", *MEASURED)
 #: A metric of cross-validation, by its name.
 _OF_FOLDS = re.compile(r"(^|[_/.-])(cv|folds?|split)_?\d*([_/.-]|$)|_std$", re.IGNORECASE)
 #: What `Study.runs` says of each run.
@@ -485,30 +482,6 @@ class Results:
                 if measure or not key.startswith("mleval."):
                     found.setdefault(tuple(cell), {})[measure or key] = value
         return found
-
-    def with_profile_measures(self, asked: Collection[str]) -> Results:
-        """With the measures that were asked for and that the loss profile of a run gives, where it
-        lacks them.
-        """
-
-        def of_profile(label: Any) -> dict[str, np.ndarray]:
-            """By measure its values by fold; none where the tag only points to them."""
-            tag = self.profiles(label)["hard"]
-            return {} if tag.omitted else hard_measures(errors_of(tag, "hard"), tag.n_labels)
-
-        asked = [m for m in asked if m in FROM_PROFILE]
-        lacking = self.values.reindex(columns=asked).isna().any(axis=1) & self.finished
-        there = self.table.has(f"tags.{schema.TAG_PROFILE}")
-        values = self.values.copy()
-        for label in self.rows.index[lacking & there]:
-            found = store.of_one_run(partial(of_profile, label))
-            if isinstance(found, str):  # whoever compares profiles is told
-                continue
-            for m in asked:
-                lacks = m not in values or np.isnan(values.at[label, m])
-                if lacks and found and np.isfinite(mean := found[m].mean()):
-                    values.loc[label, m] = mean
-        return replace(self, values=values)
 
 
 _ALIKE = ("rows", "values", "plain", "keys")
