@@ -421,7 +421,7 @@ class Results:
     table
     rows: `COLUMNS`, and what tells whether runs compare: method_by and dataset_by, the rules that
         named them; protocol, over how many folds (1 is hold-out, −1 an unknown number, 0 where
-        nobody says); searched, whether it is what a search says of its winner; n_rows, hierarchy,
+        nobody says); searched, whether it is what a search says of its winner; hierarchy,
         propensities, weights, and folds as our tag has them.
     values: One column a measure, NaN where a run has none.
     plain: Which of them were logged without our prefix, though they are named like our measures.
@@ -585,7 +585,7 @@ def _rows_of_results(
     among = table.tag(schema.TAG_SELECTED)
     is_number = among.str.isdecimal() & (among.str.len() < MAX_DIGITS)
     columns = {
-        **{name: table.frame[name] for name in ("run_id", "experiment_id", "experiment", "n_rows")},
+        **{name: table.frame[name] for name in ("run_id", "experiment_id", "experiment")},
         "dataset": datasets[index],
         "method": methods[index],
         "method_by": method_by[index],
@@ -600,9 +600,6 @@ def _rows_of_results(
         "start_time": pd.to_datetime(table.frame["started"], unit="ms", utc=True),
         **{name: table.tag(tag) for name, tag in _TAGS.items()},
     }
-    # the size is of the data that the run's own input names
-    of_input = columns["dataset_digest"] == table.frame["digest"]
-    columns["n_rows"] = columns["n_rows"].where(of_input, 0)
     return pd.DataFrame(columns, index, copy=False), broken
 
 

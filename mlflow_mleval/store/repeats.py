@@ -600,7 +600,7 @@ def best_trials(client: MlflowClient | None, table: RunsTable, selection: Select
         named = (key for key in search.tags if key in ours or not key.startswith("mleval."))
         tags |= {key: search.tags[key] for key in named}
         about = trial if trial.data or trial.digest else search
-        data = {name: getattr(about, name) for name in ("data", "digest", "n_rows", "shape")}
+        data = {name: getattr(about, name) for name in ("data", "digest", "shape")}
         params = {**trial.params, **search.params}
         like = replace(trial, run_name=search.run_name, tags=tags, params=params, model="", **data)
         rows.append(like)

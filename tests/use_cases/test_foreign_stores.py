@@ -165,7 +165,7 @@ OF_A_STORE = ("run_id", "experiment_id", "experiment", "start_time")
 OF_A_REPORT = ("absent", "options", "profiles", "references", "stability")
 #: What `mleval runs` reads of inputs, by the column of a table that says it.
 COLUMNS = {"experiment_name": "experiment", "dataset": "data", "dataset_digest": "digest"}
-COLUMNS |= {"dataset_rows": "n_rows", "dataset_shape": "shape"}
+COLUMNS |= {"dataset_shape": "shape"}
 
 
 def _like(made, of_store=()):
