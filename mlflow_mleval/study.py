@@ -647,7 +647,7 @@ class Survey(Reported):
     """What selected runs hold."""
 
     #: One row an experiment: experiment, experiment_id, runs, finished, failed, running, children,
-    #: reports, last_start, metrics (a tuple of names).
+    #: last_start, metrics (a tuple of names).
     experiments: pd.DataFrame
     #: One row a metric of the finished runs that are no children: metric, runs, low, high,
     #: direction ("max", "min" or empty), data ("held-out", "validation", "training" or empty),

@@ -488,7 +488,6 @@ _OF_MLFLOW = {
     "experiment_name": ("experiment_name",),
     "data": ("dataset",),
     "digest": ("dataset_digest",),
-    "n_rows": ("dataset_rows",),
     "shape": ("dataset_shape",),
 }
 #: Further columns of the UI of Weights & Biases that say nothing of a result.
@@ -522,7 +521,6 @@ class RunRow:
     tags: dict[str, str] = field(default_factory=dict)
     data: str = ""
     digest: str = ""
-    n_rows: int = 0  #: of the data, 0 where nobody says
     shape: str = ""  #: of its features, "13 features", as far as it is known
     model: str = ""  #: the id of the one LoggedModel that it made, or took
     last_step: int = 0  #: of its metrics
@@ -574,7 +572,6 @@ def _run_of(cells: Mapping[str, Any], label: str, number: int) -> tuple[RunRow, 
         about["experiment"],
         data=about["data"],
         digest=about["digest"],
-        n_rows=int(float(about["n_rows"] or 0)),
         shape=about["shape"],
     )
     return run, about["experiment_name"] or f"experiment {run.experiment_id}"

@@ -71,9 +71,7 @@ from mlflow_mleval.store.reader import (
     FAILED,
     UNDIRECTED,
     Results,
-    called_dataset,
     factors_of,
-    period_doubts,
     results_of_runs,
     rules_of,
     told_by,
@@ -109,14 +107,6 @@ from mlflow_mleval.validation import known_keywords
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-#: Measures whose names mean something else to most, and what.
-_OTHERWISE = {
-    "accuracy": (
-        "the share of instances that are right in all labels, where here it is the Jaccard index"
-    )
-}
-#: The variable where MLflow does not know it.
-_UNKNOWN_DATA = "unknown_dataset"
 #: A value may miss the range of its measure by this much: sums of floats do.
 _SLACK = 1e-9
 #: A share is at most 1, and what is larger than this no rounding of it.
@@ -413,8 +403,7 @@ class _Loading:
             raise IncomparableRunsError(f"run {ids[at]} cannot be read: {gone[at]}.")
         trials: dict[str, str] = {}
         if (gone == CHILD).any():
-            names = self.rules[0].names(table)
-            trials = Searches.among(table.where(table.is_child)).why(table, names)
+            trials = Searches.among(table.where(table.is_child)).why()
         for at, why in gone.items():
             kind, why = ("child run", trials.get(ids[at], why)) if why == CHILD else ("run", why)
             self.excluded.append(Excluded(kind, titles[at], why))
@@ -430,8 +419,6 @@ class _Loading:
         check_repeats(results, chosen.repeats_by)
         check_comparable(results)
         results = _on_one_scale(results, chosen, self.choice)
-        if chosen.measures is not None:
-            results = results.with_profile_measures(self.choice.wanted)
         return results, {*zip(dataset, method, strict=True)}
 
     def why_none(self) -> str:
@@ -778,15 +765,12 @@ class _Choice:
         """Why a measure is not used; empty where nobody would miss it."""
         lacking = f"lacking in {finished - having} of {finished} finished runs"
         chosen = Message("runs were chosen by it; ", MEASURE, " that names it compares it, too")
-        beside = Message(f"not in the set {self.set_name}, the default; ", MEASURE, " names others")
-        others = Message("others were declared; ", MEASURE, " names it, too")
         way = proposed_direction(measure)
         suggested = f", or take the one that its name suggests ({way}) by "
         proposed = (suggested, PROPOSED) if way and self.open else ()
         declare = Argument("minimize"), " or ", Argument("maximize")
         directionless = Message(f"{NO_DIRECTION}; declare ", *declare, *proposed)
-        kind = "measures of how errors fall, not of how many there are,"
-        kind = "costs" if measure in SETS["cost"] else kind
+        unasked = Message("not asked for, and not compared by default; ", MEASURE, " names it")
         absent = "" if self.asked is None else "in no run"
         reasons = (
             (
@@ -796,14 +780,14 @@ class _Choice:
             (measure in self.reasons, self.reasons.get(measure, "")),
             (measure in self.choosers, chosen),
             (measure in self.dropped, "excluded as asked" if having else ""),
-            (measure in self._beside_the_set - NOT_BY_DEFAULT, beside if having else ""),
+            (measure in self._beside_the_set - NOT_BY_DEFAULT, unasked if having else ""),
             (measure in self.wanted, lacking if having else absent),
             # for nothing counts what nobody asked for
             (self.asked is not None, ""),
-            (measure not in MEASURES and self._way(measure), lacking if self.open else others),
+            (measure not in MEASURES and self._way(measure), lacking if self.open else unasked),
             (is_bookkeeping(measure), "counts, sizes and times are no measures"),
             (measure not in MEASURES, directionless),
-            (True, Message(f"{kind} are used only where ", MEASURE, " names them")),
+            (True, unasked),
         )
         return next(reason for holds, reason in reasons if holds)
 
@@ -852,15 +836,6 @@ def _with_names(
         guess = did_you_mean(unknown, have)
         listed = some(map(repr, sorted(have)))
         text = f"the selection has no {what} {some(map(repr, unknown))}; it has {listed}"
-        if what == "dataset" and (results.rows["dataset_by"] == "experiment").all():
-            parts: list[object] = [", for nothing but the experiment names the datasets. "]
-            for rule, texts in called_dataset(results.table):
-                if (texts != "").all():
-                    would = f" would find {some(texts.unique(), 6)}. "
-                    parts += [Argument("dataset_by", rule), would]
-            if len(parts) == 1:
-                parts += ["What else names them is said by ", Argument("dataset_by", "RULE"), "."]
-            raise NoRunsError(Message(text, *parts))
         raise NoRunsError(f"{text}.{guess}")
     if keep is None and not dropped:
         return results
@@ -916,7 +891,6 @@ def _study_notes(cells: Cells, used: Sequence[str], chosen: Selection) -> Iterat
         yield f"{why} optimistic: {some(names, 6)}."
     yield from _called_keys(runs, used)
     yield from _definition_notes(runs, used)
-    yield from period_doubts(chosen.method_by, runs.table)
     if DIGEST not in chosen.repeats_by:
         yield from _digest_notes(runs, "dataset_digest", "the data were not the same in all runs")
     split = "the data were not split in the same way in all runs, so that their folds are no pairs"
@@ -939,15 +913,12 @@ def _definition_notes(runs: Results, used: Sequence[str]) -> Iterator[str]:
     """Doubts about what the measures are, and under which conventions they were computed."""
     plain = sorted(m for m in used if m in runs.plain and runs.plain[m].any())
     if plain:
-        words = ("metric", "was", "is", "measure of this name")
-        if len(plain) > 1:
-            words = ("metrics", "were", "are", "measures of these names")
-        metrics, were, are, measures = words
-        meanings = (f" To most, {m} is {_OTHERWISE[m]}." for m in _OTHERWISE if m in plain)
-        yield (
-            f"The {metrics} {some(plain)} {were} not logged by this project and {are} taken for "
-            f"the {measures}, which may be defined otherwise.{''.join(meanings)}"
+        text = (
+            f"Taken for measures of these names, though not logged by this project: {some(plain)}."
         )
+        if "accuracy" in plain:
+            text += " To most, accuracy is the share of whole sets; here it is the Jaccard index."
+        yield text
     # of metrics of others with our names it is told already
     ours = [m for m in used if m in MEASURES]
     stated = [m for m in ours if m not in ("hamming_loss", "subset_accuracy", "top1_accuracy")]
@@ -975,10 +946,6 @@ def _called_keys(runs: Results, used: Sequence[str]) -> Iterator[str]:
                 f"{measure} was measured on several variables on {some(sorted(several))} "
                 f"({some(sorted(texts))}): are they the same data?"
             )
-        if (variables == _UNKNOWN_DATA).any():
-            yield f"MLflow could not tell on which data {measure} was measured everywhere."
-    if "score" in used:
-        yield "score is the accuracy of classifiers and R² of regressors."
 
 
 def _digest_notes(runs: Results, column: str, doubt: str) -> Iterator[str]:

@@ -25,7 +25,6 @@ from mlflow_mleval.measures.metric_names import (
     proposed_direction,
     term,
 )
-from mlflow_mleval.measures.owa import MEASURED, hard_measures
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.selection import DIGEST, SINCE, Selection, key_of, name_parts, started
 from mlflow_mleval.sentences import (
@@ -138,26 +137,16 @@ class Rule:
     def names(self, table: RunsTable) -> pd.Series:
         return self.named(table)[0]
 
-    def lacking(self, table: RunsTable) -> list[str]:
-        """That each of these runs lacks what was to name it, and of a param or tag, which ones it
-        has.
-        """
+    def lacking(self, table: RunsTable) -> str:
+        """That these runs lack what was to name them, and of a param or tag, which there are."""
         text = f"no {self.rules[0] if self.rules else self.what}, which was to name the {self.what}"
         kind, key = key_of(self.rules[0]) if self.rules else ("", "")
         if kind not in ("param", "tag"):
-            return [text] * len(table)
-        hidden = ("mlflow.", "mleval.")
-        names = sorted(n for n in table.names[f"{kind}s"] if not n.startswith(hidden))
-        there = np.array([table.has(f"{kind}s.{n}").to_numpy() for n in names]).T
-        texts: dict[bytes, str] = {}
-        reasons = []
-        for row in there.reshape(len(table), len(names)):
-            if row.tobytes() not in texts:  # most runs of an experiment have the same params
-                has = [name for name, held in zip(names, row, strict=True) if held]
-                guess = f".{did_you_mean([key], has)}".rstrip(".")
-                texts[row.tobytes()] = f"{text}; it has {some(has)}{guess}" if has else text
-            reasons.append(texts[row.tobytes()])
-        return reasons
+            return text
+        names = (n for n in table.names[f"{kind}s"] if not n.startswith(("mlflow.", "mleval.")))
+        has = sorted(name for name in names if table.has(f"{kind}s.{name}").any())
+        guess = did_you_mean([key], has).rstrip(".")
+        return f"{text}; there is {some(has)}{f'.{guess}' if guess else ''}" if has else text
 
     def _texts(self, rule: str, table: RunsTable) -> pd.Series:
         kind, key = key_of(rule)
@@ -195,31 +184,6 @@ class Rule:
             several = frame["experiment_id"].isin(told.index[told > 1]) & (known != "")
             return (frame["experiment"] + " (" + known + ")").where(several, "")
         return table.frame["data" if rule == "input" else rule]
-
-
-def period_doubts(rules: Sequence[str], table: RunsTable) -> list[str]:
-    """That runs before and since a date differ in more than that: in how many have which setting,
-    or are of which method, as far as no other rule says so.
-    """
-    doubts = []
-    for rule in (rule for rule in rules if key_of(rule)[0] == SINCE):
-        periods = Rule("method", (rule,)).names(table)
-        names, codes = settings(table, rules)
-        told = dict(zip(names, codes.T, strict=True))
-        if len(rules) == 1:
-            methods, by = Rule("method").named(table)
-            if not (by == "run_name").any() or methods.nunique() < len(methods):
-                told = {"method": pd.factorize(methods)[0], **told}
-        differ = []
-        for name, held in told.items():
-            shares = pd.crosstab(periods, held, normalize="index")
-            if (shares != shares.iloc[0]).any(axis=None):
-                differ.append(name)
-        if differ:
-            when = " and ".join(sorted(periods.unique()))
-            text = f"Runs {when} differ in {some(differ, 6)}, too: a difference may be theirs."
-            doubts.append(text)
-    return doubts
 
 
 def rules_of(selection: Selection) -> tuple[Rule, Rule]:
@@ -402,8 +366,6 @@ CHILD = "children of other runs are no results"
 FAILED = "status FAILED"
 #: How the reason begins why a run is left out of whose metrics none has a direction.
 UNDIRECTED = "nobody knows which way its metrics are better"
-#: Measures that the profile of the label sets gives.
-FROM_PROFILE = ("hamming_loss", "subset_accuracy", *MEASURED)
 #: A metric of cross-validation, by its name.
 _OF_FOLDS = re.compile(r"(^|[_/.-])(cv|folds?|split)_?\d*([_/.-]|$)|_std$", re.IGNORECASE)
 #: What `Study.runs` says of each run.
@@ -430,7 +392,6 @@ _TAGS = {
     "propensities": schema.TAG_PROPENSITIES,
     "weights": schema.TAG_WEIGHTS,
     "folds": schema.TAG_FOLDS,
-    "commit": "mlflow.source.git.commit",
 }
 
 
@@ -460,8 +421,8 @@ class Results:
     table
     rows: `COLUMNS`, and what tells whether runs compare: method_by and dataset_by, the rules that
         named them; protocol, over how many folds (1 is hold-out, −1 an unknown number, 0 where
-        nobody says); searched, whether it is what a search says of its winner; n_rows, hierarchy,
-        propensities, weights, commit, and folds as our tag has them.
+        nobody says); searched, whether it is what a search says of its winner; hierarchy,
+        propensities, weights, and folds as our tag has them.
     values: One column a measure, NaN where a run has none.
     plain: Which of them were logged without our prefix, though they are named like our measures.
     keys: The metrics whose names MLflow made of calls, by measure, empty where there is none.
@@ -521,30 +482,6 @@ class Results:
                 if measure or not key.startswith("mleval."):
                     found.setdefault(tuple(cell), {})[measure or key] = value
         return found
-
-    def with_profile_measures(self, asked: Collection[str]) -> Results:
-        """With the measures that were asked for and that the loss profile of a run gives, where it
-        lacks them.
-        """
-
-        def of_profile(label: Any) -> dict[str, np.ndarray]:
-            """By measure its values by fold; none where the tag only points to them."""
-            tag = self.profiles(label)["hard"]
-            return {} if tag.omitted else hard_measures(errors_of(tag, "hard"), tag.n_labels)
-
-        asked = [m for m in asked if m in FROM_PROFILE]
-        lacking = self.values.reindex(columns=asked).isna().any(axis=1) & self.finished
-        there = self.table.has(f"tags.{schema.TAG_PROFILE}")
-        values = self.values.copy()
-        for label in self.rows.index[lacking & there]:
-            found = store.of_one_run(partial(of_profile, label))
-            if isinstance(found, str):  # whoever compares profiles is told
-                continue
-            for m in asked:
-                lacks = m not in values or np.isnan(values.at[label, m])
-                if lacks and found and np.isfinite(mean := found[m].mean()):
-                    values.loc[label, m] = mean
-        return replace(self, values=values)
 
 
 _ALIKE = ("rows", "values", "plain", "keys")
@@ -608,9 +545,7 @@ def _why_none(table: RunsTable, status: pd.Series, conventions: pd.Series) -> pd
     for other in conventions[~conventions.isin(schema.CONVENTIONS)].unique():
         leave_out(conventions == other, f"its conventions, {quoted(other)}, {known}")
     timeless = table.frame["started"].abs() > MOST_MS
-    for at in table.frame.index[timeless]:
-        since = f"{table.frame.at[at, 'started']:,} milliseconds after 1970"
-        reasons[at] = reasons[at] or f"it is said to have started {since}, which is no time"
+    leave_out(timeless, "it is said to have started at what is no time")
     return reasons
 
 
@@ -650,7 +585,7 @@ def _rows_of_results(
     among = table.tag(schema.TAG_SELECTED)
     is_number = among.str.isdecimal() & (among.str.len() < MAX_DIGITS)
     columns = {
-        **{name: table.frame[name] for name in ("run_id", "experiment_id", "experiment", "n_rows")},
+        **{name: table.frame[name] for name in ("run_id", "experiment_id", "experiment")},
         "dataset": datasets[index],
         "method": methods[index],
         "method_by": method_by[index],
@@ -665,9 +600,6 @@ def _rows_of_results(
         "start_time": pd.to_datetime(table.frame["started"], unit="ms", utc=True),
         **{name: table.tag(tag) for name, tag in _TAGS.items()},
     }
-    # the size is of the data that the run's own input names
-    of_input = columns["dataset_digest"] == table.frame["digest"]
-    columns["n_rows"] = columns["n_rows"].where(of_input, 0)
     return pd.DataFrame(columns, index, copy=False), broken
 
 

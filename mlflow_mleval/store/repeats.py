@@ -203,16 +203,9 @@ class _Gathering:
         ]
         if chosen.dataset_by is None:
             ways.append(("make a dataset of each digest", {"dataset_by": DIGEST}))
-        sure = True
-        for cell, digests in differ.items():
-            # splits: three runs or more, each on data of its own, and all of one size
-            runs = rows[self.cell == cell]
-            sizes = {*zip(runs["n_rows"], runs["n_test"], strict=True)}
-            sure &= len(digests) == len(runs) > 2 and len(sizes) == 1 and (0, ()) not in sizes
         what = "take them for splits of the same data, one a repeat"
-        splits = (what, {"repeats_by": [*chosen.repeats_by, DIGEST]})
-        ways.insert(0 if sure else len(ways), splits)
-        raise CandidatesError(text, ways, sure)
+        ways.append((what, {"repeats_by": [*chosen.repeats_by, DIGEST]}))
+        raise CandidatesError(text, ways, sure=False)
 
     def mixed(self) -> Mixed:
         """By cell, the params in which its runs differ, beside their seed; `FOLDS` where their
@@ -277,16 +270,12 @@ class _Gathering:
             "averaged unasked."
         )
         ways: list[tuple[str, dict[str, Any]]] = []
-        if apart := self.apart(mixed):
-            ways.append(("compare them as methods of their own", apart))
+        if apart := self.telling(mixed):
+            ways.append(("compare them as methods of their own", {"method_by": apart}))
         ways.append(("average them all the same", {"duplicates": "mean"}))
         metric, also = self.to_choose_by(mixed)
         if metric:
             what = f"take the best candidate by {metric}, with its repeats"
-            if also:
-                what += (
-                    f" ({metric} is compared, too, so that a doubt will call the result optimistic)"
-                )
             studies = self.selection.method_by == ("experiment",)  # whose runs are trials
             at = 0 if studies or not also else len(ways)
             ways.insert(at, (what, {"duplicates": f"best:{metric}"}))
@@ -324,26 +313,6 @@ class _Gathering:
         )
         return best, best in compared if compared is not None else len(directed) == 1
 
-    def apart(self, mixed: Mixed) -> dict[str, Any]:
-        """The options that make methods of the candidates; on one dataset where others would have
-        gaps; empty where none does.
-        """
-        rules = self.telling(mixed)
-        if rules and self.selection.missing == "error":
-            named = {key for kind, key in map(key_of, rules) if kind == "param"}
-            kept = [i for i, key in enumerate(self.params) if key in named]
-            rows = self.results.rows[["dataset", "method"]].assign(
-                **{f"param{i}": self.codes[:, i] for i in kept}
-            )
-            there = rows.drop_duplicates()
-            methods = there.drop(columns="dataset").drop_duplicates()
-            if len(there) < len(methods) * there["dataset"].nunique():
-                dataset = self.names[next(iter(mixed))][0]
-                here = {c: names for c, names in mixed.items() if self.names[c][0] == dataset}
-                rules = self.telling(here)
-                return {"datasets": [dataset], "method_by": rules} if rules else {}
-        return {"method_by": rules} if rules else {}
-
     def telling(self, mixed: Mixed) -> list[str]:
         """The rules that name the method now, and the fewest params that tell the candidates apart;
         empty where params do not.
@@ -377,7 +346,6 @@ class _Gathering:
         by_cell = finished[several].groupby(self.cell)
         sizes, done = by_cell.size(), by_cell.sum()
         having = self.results.values[several].notna().groupby(self.cell).sum()
-        commits = rows.loc[several & (rows["commit"] != ""), "commit"].str[:7].groupby(self.cell)
         found: dict[str, Iterable[tuple[int, str]]] = {
             "Repeats have the same seed and other results, and all of them count": zip(
                 twice["cell"], twice["repeat"], strict=True
@@ -390,12 +358,6 @@ class _Gathering:
                 (c, f"{m} in {done[c] - having.at[c, m]} of {done[c]}")
                 for m in having
                 for c in having.index[(having[m] > 0) & (having[m] < done)]
-            ),
-            "Repeats were made by different versions of the code (their Git commits differ)": (
-                (c, commit)
-                for c, held in commits.unique().items()
-                if len(held) > 1
-                for commit in sorted(held)
             ),
         }
         doubts = []
@@ -491,37 +453,30 @@ def check_comparable(results: Results) -> None:
         which = "; ".join(
             f"{kind}: {count(len(held), 'run')} ({some(held, 3)})" for kind, held in names.items()
         )
-        raise _of_different_kinds(
-            f"the runs were computed under different conventions for empty sets and ties: {which}.",
-            f"tags.`{schema.TAG_CONVENTIONS}` = '{min(names.index)}'",
+        what = (
+            f"the runs were computed under different conventions for empty sets and ties: {which}"
         )
+        raise _of_different_kinds(what, schema.TAG_CONVENTIONS)
     if mixed := _datasets_that_differ(rows, "hierarchy"):
-        text = f"runs on {some(mixed)} used different hierarchies. Choose those of one by "
-        raise IncomparableRunsError(Message(text, FILTER, "."))
+        what = f"runs on {some(mixed)} used different hierarchies"
+        raise _of_different_kinds(what, schema.TAG_HIERARCHY_DIGEST)
     weighted, plain = stated[stated["weights"] != ""], stated[stated["weights"] == ""]
     kinds = weighted.drop_duplicates(["dataset", "dataset_digest", "weights"])
     unlike = {*kinds.loc[kinds.duplicated(["dataset", "dataset_digest"]), "dataset"]}
     if unlike := unlike | {*plain["dataset"]} & {*weighted["dataset"]}:
-        raise _of_different_kinds(
-            f"runs on {some(sorted(unlike))} weigh the instances in different ways "
-            "(`sample_weight`), or some do and others do not.",
-            f"tags.`{schema.TAG_WEIGHTS}` = "
-            f"'{weighted.loc[weighted['dataset'].isin(unlike), 'weights'].min()}'",
-        )
+        what = f"runs on {some(sorted(unlike))} weigh the instances in different ways"
+        raise _of_different_kinds(what, schema.TAG_WEIGHTS)
 
 
 def check_propensities(cells: Cells, used: Sequence[str]) -> None:
     """Refuse measures of one dataset that weigh labels by different training labels."""
     mixed = _datasets_that_differ(cells.rows.reset_index(drop=True), "propensities")
     if mixed and (scored := [m for m in used if m in MEASURES and m.startswith(("ps", "s_min"))]):
-        raise IncomparableRunsError(
-            Message(
-                f"runs on {some(mixed)} took the propensities or information of labels from "
-                "different training labels. Choose those of one by ",
-                FILTER,
-                f" (tag {schema.TAG_PROPENSITIES}), or leave out {some(scored, 4)}.",
-            )
+        what = (
+            f"runs on {some(mixed)} took the propensities or information of labels from different "
+            f"training labels, by which {some(scored, 4)} weigh them"
         )
+        raise _of_different_kinds(what, schema.TAG_PROPENSITIES)
 
 
 def _datasets_that_differ(rows: pd.DataFrame, column: str) -> list[str]:
@@ -530,9 +485,9 @@ def _datasets_that_differ(rows: pd.DataFrame, column: str) -> list[str]:
     return [*said.index[said > 1]]
 
 
-def _of_different_kinds(what: str, example: str) -> IncomparableRunsError:
-    choose = f"{what} Their values do not compare; choose those of one kind by "
-    return IncomparableRunsError(Message(choose, FILTER, f', for example "{example}".'))
+def _of_different_kinds(what: str, tag: str) -> IncomparableRunsError:
+    choose = f"{what}. Their values do not compare; choose those of one kind by "
+    return IncomparableRunsError(Message(choose, FILTER, f" on the tag {tag}."))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -579,27 +534,9 @@ class Searches:
         """The ids of the parents whose children are trials."""
         return [parent for parent in self.families if self.trial_params(parent)]
 
-    def named(self, runs: RunsTable, names: pd.Series) -> str:
-        """How many searches these are, and of which methods: as the runs are called whose children
-        the trials are, else as the trials are.
-        """
-        by_id = dict(zip(runs.frame["run_id"], names, strict=True))
-        ids = self.children.frame["run_id"]
-        methods = dict.fromkeys(
-            by_id.get(parent) or by_id.get(ids.iloc[self.families[parent][0]], "")
-            for parent in self.searches
-        )
-        n = len(self.searches)
-        of = "a search" if n == 1 else f"{n} searches"
-        named = [name for name in methods if name]
-        return f"{of} ({some(named, 6)})" if named else of
-
-    def why(self, runs: RunsTable, names: pd.Series) -> dict[str, str]:
+    def why(self) -> dict[str, str]:
         """By id of each trial, why it is no result."""
-        of = self.named(runs, names)
-        text = Message(
-            f"trials of {of} are no results; ", BEST_TRIAL, " takes the best trial of each"
-        )
+        text = Message("trials of a search are no results; ", BEST_TRIAL, " takes the best of each")
         ids = self.children.frame["run_id"].to_numpy()
         return {run_id: text for parent in self.searches for run_id in ids[self.families[parent]]}
 
@@ -663,7 +600,7 @@ def best_trials(client: MlflowClient | None, table: RunsTable, selection: Select
         named = (key for key in search.tags if key in ours or not key.startswith("mleval."))
         tags |= {key: search.tags[key] for key in named}
         about = trial if trial.data or trial.digest else search
-        data = {name: getattr(about, name) for name in ("data", "digest", "n_rows", "shape")}
+        data = {name: getattr(about, name) for name in ("data", "digest", "shape")}
         params = {**trial.params, **search.params}
         like = replace(trial, run_name=search.run_name, tags=tags, params=params, model="", **data)
         rows.append(like)

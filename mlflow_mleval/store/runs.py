@@ -34,7 +34,7 @@ from mlflow_mleval.secrets import raise_alone
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import MAX_TAG, count, some, text_problem
 from mlflow_mleval.store import artifacts, budget, schema, store
-from mlflow_mleval.store.runs_table import select
+from mlflow_mleval.store.runs_table import read_store, runs_of
 from mlflow_mleval.store.schema import packed
 from mlflow_mleval.store.store import alone
 from mlflow_mleval.validation import check_paths, inside, present
@@ -685,7 +685,7 @@ def forget(selection: Selection, really: bool) -> str:
     is. Tags go last, so that what fails half-way is found again.
     """
     client, kept, told = store.connect(), list[str](), Counter[str]()
-    for run in select(client, selection)[0]:
+    for run in runs_of(client, read_store(client, selection)).values():
         run_id, tags = run.info.run_id, run.data.tags
         if not any(key.startswith(schema.TAG_PREFIX) for key in tags):
             continue

@@ -66,7 +66,7 @@ class RunsTable:
     """Runs, one row each.
 
     frame: The columns run_id, run_name, status, started, experiment_id, experiment, data, digest,
-        n_rows, shape, model and last_step, and by name ``metrics.f1`` (floats), ``params.lr`` and
+        shape, model and last_step, and by name ``metrics.f1`` (floats), ``params.lr`` and
         ``tags.team`` (categories); what a run has not is NaN. What few runs have takes no room for
         the others.
     experiments: Names by id, also of experiments without a run.
@@ -96,7 +96,7 @@ class RunsTable:
                 held.append(getattr(row, name))
             for kind, of_kind in cells.items():
                 of_kind.add(n - 1, getattr(row, kind))
-        whole = dict.fromkeys(("started", "n_rows", "last_step"), np.int64)
+        whole = dict.fromkeys(("started", "last_step"), np.int64)
         frame = {
             name: pd.Series(held, dtype=whole.get(name, object)) for name, held in about.items()
         }
@@ -301,7 +301,9 @@ def read_store(
     selection: Selection,
     progress: Progress = in_silence,
 ) -> RunsTable:
-    """The runs that a selection names; the same errors as `select`."""
+    """The runs that a selection names, the first started first; NoRunsError where one of them is
+    not there.
+    """
     selection, experiments = _asked_experiments(client, selection)
     table = _searched(client, experiments, filters_of(selection), progress)
     ids = table.frame["run_id"]
@@ -363,8 +365,8 @@ def _row_of(run: Run) -> RunRow:
     )
 
 
-def _dataset_input(run: Run) -> tuple[str, str, int, str]:
-    """Name, digest, number of rows and shape of the data of a run; empty where it is not clear."""
+def _dataset_input(run: Run) -> tuple[str, str, str]:
+    """Name, digest and shape of the data of a run; empty where it is not clear."""
     inputs = run.inputs.dataset_inputs if run.inputs else []
     tests = [
         given
@@ -373,30 +375,21 @@ def _dataset_input(run: Run) -> tuple[str, str, int, str]:
     ]
     held = {(g.dataset.name, g.dataset.digest): g.dataset for g in tests or inputs}
     if len(held) != 1:
-        return "", "", 0, ""
+        return "", "", ""
     (((name, digest), dataset),) = held.items()
-    name, rows, shape = _as_named(name), 0, ""
+    name, shape = _as_named(name), ""
     with suppress(ValueError, TypeError, AttributeError, KeyError, ZeroDivisionError):
         profile = bounded_json(dataset.profile or "{}")
         n, *size = map(int, profile.get("features_shape") or [profile["num_rows"]])
         if not size and "estimator_name" in run.data.tags:  # tables of others may hold outputs
             size = [profile["num_elements"] // n]
-        rows, shape = n, count(int(np.prod(size)), "feature") if size else ""
-    return name, digest, rows, shape
+        shape = count(int(np.prod(size)), "feature") if size else ""
+    return name, digest, shape
 
 
 def _as_named(data: str) -> str:
     """The name of a dataset; that it has none where it says what part it is."""
     return NAMELESS if _PART.fullmatch(data or "") else data
-
-
-def select(client: MlflowClient, selection: Selection) -> tuple[list[Run], dict[str, str]]:
-    """The runs, the first started first, and the names of the experiments by their ids."""
-    selection, names = _asked_experiments(client, selection)
-    filters = filters_of(selection)
-    runs = [run for text in filters for run in store.search(client, [*names], text)]
-    _check_there(selection, {run.info.run_id for run in runs})
-    return [run for run in runs if run.info.run_id not in selection.exclude_runs], names
 
 
 def _asked_experiments(

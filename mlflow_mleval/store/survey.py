@@ -35,7 +35,7 @@ from mlflow_mleval.measures.metric_names import (
 from mlflow_mleval.measures.registry import NOT_BY_DEFAULT
 from mlflow_mleval.selection import Progress, Selection, in_silence, key_of, name_parts
 from mlflow_mleval.sentences import Argument, Message, count, grouped, joined, some
-from mlflow_mleval.store import query, schema, store
+from mlflow_mleval.store import query, store
 from mlflow_mleval.store.reader import (
     DATASET,
     MADE_UP,
@@ -68,11 +68,9 @@ from mlflow_mleval.store.runs_table import (
 )
 from mlflow_mleval.study import Candidate, Study, Survey, Way
 
+#: A param or tag that numbers splits of the data, each a repeat.
 _REPEAT = re.compile(
-    r"((.*[_./:-])?(repeat|repetition|replicate|replication|rep)"
-    r"|((data|cv|outer)[_.-]?)?(?P<split>split|fold))"
-    r"([_.-]?(id|no|number|index|idx))?",
-    re.IGNORECASE,
+    r"((data|cv|outer)[_.-]?)?(split|fold)([_.-]?(id|no|number|index|idx))?", re.IGNORECASE
 )
 #: A metric of one fold: what is before the number, and what is after.
 _FOLD = re.compile(
@@ -82,11 +80,6 @@ _FOLD = re.compile(
 )
 #: A name that a search gives to a trial.
 _NUMBER = re.compile(r"(trial[_ -]?)?\d+", re.IGNORECASE)
-#: A number, or what stands for true, false or none.
-_SAYS_NO_WORD = re.compile(
-    r"\s*[+-]?((\d[\d_]*\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)\s*|true|false|none|",
-    re.IGNORECASE,
-)
 #: Parts of a metric's name that say on what data it was measured.
 _PART = re.compile(
     r"(^|[_./ -])(test|eval|heldout|holdout|val|valid|validation|dev)([_./ -]|$)", re.IGNORECASE
@@ -246,7 +239,7 @@ def survey(table: RunsTable, selection: Selection) -> Survey:
             *stock.folds(),
             *stock.steps(),
         ),
-        notes=(*(table.doubts if table.source else ()), *stock.notes(methods)),
+        notes=(*(table.doubts if table.source else ()), *stock.notes()),
         foreign=bool((~found.used.ours).any()) and not selection.method_by,
     )
 
@@ -258,8 +251,6 @@ def _experiments_table(table: RunsTable) -> pd.DataFrame:
         finished=are_finished(results), children=results.is_child
     )
     frame["running"] = frame["status"].isin(["RUNNING", "SCHEDULED"])
-    reports = table.frame[table.tag(schema.TAG_KIND) == schema.KIND_REPORT]
-    n_reports = reports.groupby("experiment_id").size()
     done = results.where(frame["finished"])
     metrics = values_of(done).notna().groupby(done.frame["experiment_id"]).any()
     groups = {str(i): held for i, held in frame.groupby("experiment_id")}
@@ -278,7 +269,6 @@ def _experiments_table(table: RunsTable) -> pd.DataFrame:
                 "failed": max(len(here) - finished - running, 0),
                 "running": running,
                 "children": int(here["children"].sum()),
-                "reports": int(n_reports.get(experiment_id, 0)),
                 "last_start": pd.NaT  # rows of a table are numbered
                 if table.source and started.lt(len(table)).all()
                 else pd.Timestamp(started.max(), unit="ms", tz="UTC"),
@@ -287,7 +277,7 @@ def _experiments_table(table: RunsTable) -> pd.DataFrame:
         )
     rows.sort(key=lambda row: (row["last_start"] is pd.NaT, -row["last_start"].value))
     columns = ["experiment", "experiment_id", "runs", "finished", "failed", "running", "children"]
-    return pd.DataFrame(rows, columns=[*columns, "reports", "last_start", "metrics"])
+    return pd.DataFrame(rows, columns=[*columns, "last_start", "metrics"])
 
 
 def _first_of(role: str, rules: Iterable[str], found: Sequence[Candidate] = ()) -> list[Candidate]:
@@ -379,8 +369,8 @@ class _Stock:
 
     def methods(self) -> list[Candidate]:
         """What is called like a method; the estimator; the experiment, where each is a study of
-        numbered trials; the name of the run, where names recur or runs are few; and what has no
-        such name.
+        numbered trials; and the name of the run, where names recur or runs are few. Where there is
+        none of these, a param that was swept.
         """
         if self.used.ours.all():
             return []
@@ -404,20 +394,13 @@ class _Stock:
             recur = "recur in" if len(names) < n else "name"
             reason = f"{len(names)} names {recur} {self.runs}"
             candidates.append(Candidate("method", "run_name", reason))
-        candidates += self.unnamed([*named["name"], *self.called(DATASET)["name"]], not candidates)
-        return candidates
+        return candidates or self.swept()
 
-    def unnamed(self, others: Collection[str], alone: bool) -> list[Candidate]:
-        """Variables but for these that hold words which recur; where there are no other candidates
-        and none of these, the one param over which a sweep went, else the names of the runs.
-        """
-        rows, n = self.several, len(self.used)
+    def swept(self) -> list[Candidate]:
+        """The one param over which a sweep went, else the names of the runs."""
+        rows, others = self.several, self.called(DATASET)["name"]
         rows = rows[~(rows["name"].isin(others) | rows["name"].map(_REPEAT.fullmatch).notna())]
-        says_words = ~rows["examples"].map(lambda texts: any(map(_SAYS_NO_WORD.fullmatch, texts)))
-        wordy = rows[(rows["values"] <= _MOST * n) & (rows["runs"] > _MOST * n) & says_words]
-        if len(wordy) or not alone:
-            return self.named("method", wordy[:3], "holds words")
-        everywhere = (rows["kind"] == "param") & (rows["runs"] == n)
+        everywhere = (rows["kind"] == "param") & (rows["runs"] == len(self.used))
         swept = rows[everywhere & ~rows["name"].map(is_seed)]
         if len(swept) != 1:
             return [Candidate("method", "run_name", _ALONE)]
@@ -439,21 +422,21 @@ class _Stock:
         return [*candidates, Candidate("dataset", "experiment", reason)]
 
     def repeats(self) -> list[Candidate]:
-        """Seeds, and what is called like a repeat."""
+        """Seeds, and what numbers splits."""
         candidates = _first_of("repeats", self.selection.repeats_by)
         for v in self.variables.itertuples(index=False):
-            values, at = count(v.values, "value"), _REPEAT.fullmatch(v.name)
+            values = count(v.values, "value")
             if v.kind == "param" and is_seed(v.name):
                 reason = (
                     f"a seed, with {values}: runs that differ in nothing else are repeats without "
                     "any option"
                 )
-            # of splits and folds a variable counts them only where it holds whole numbers, for a
-            # share or a kind of split is a setting
+            # a variable counts splits only where it holds whole numbers, for a share or a kind of
+            # split is a setting
             elif (
-                at
-                and not self.selection.repeats_by
-                and (not at["split"] or all(map(str.isdecimal, v.examples)))
+                not self.selection.repeats_by
+                and _REPEAT.fullmatch(v.name)
+                and all(map(str.isdecimal, v.examples))
             ):
                 reason = f"is called like one; {values}"
             else:
@@ -495,28 +478,17 @@ class _Stock:
             candidates.append(Candidate("step", f"best:{best}", reason))
         return candidates
 
-    def notes(self, methods: Iterable[Candidate]) -> Iterator[str]:
-        """Which runs the tables do not count, and why."""
-        tops, searches = self.found.tops, self.found.searches
-        without = (
-            (tops.frame["status"] == "FINISHED")
-            & (tops.tag(schema.TAG_STATUS) != schema.DNF)
-            & ~self.found.with_metrics
-            & ~tops.frame["run_id"].isin(searches.families)
-        )
+    def notes(self) -> Iterator[str]:
+        """Which searches the tables do not count."""
+        searches = self.found.searches
         if searches.searches:
             params = dict.fromkeys(p for s in searches.searches for p in searches.trial_params(s))
             n = sum(len(searches.families[parent]) for parent in searches.searches)
-            by_method = Rule("method", tuple(c.rule for c in methods if c.chosen)[:1])
-            of = searches.named(tops, by_method.names(tops))
             yield Message(
-                f"{n} child runs are trials of {of} over {some(params, 6)}: ",
+                f"{n} child runs are trials of searches over {some(params, 6)}: ",
                 BEST_TRIAL,
                 " takes the best trial of each.",
             )
-        if without.any():
-            their = "its" if without.sum() == 1 else "their"
-            yield f"{count(int(without.sum()), 'finished run')} without a metric of {their} own."
 
 
 def _fold_pattern(keys: Collection[str]) -> str | None:
@@ -545,9 +517,7 @@ def _nothing(table: RunsTable, selection: Selection) -> str:
         return ""
     if not len(results):
         if selection.filter_string or selection.since:
-            late = f"started since {selection.since}"
-            what = "fits the filter" if selection.filter_string else late
-            return f"No run {what} in {store.store_name()}."
+            return f"No run fits what was asked for in {store.store_name()}."
         return f"The store {store.store_name()} holds no runs."
     status = Counter(results.frame["status"])
     each = ", ".join(f"{n} {what}" for what, n in status.most_common())
@@ -580,8 +550,7 @@ def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> tuple[Su
     if not len(held.metrics):
         return held, None
     base, undeclared = _to_try(held, selection)
-    others = [c.rule for c in held.candidates if c.role == "method" and not c.chosen]
-    trial = _Trial(table, base, undeclared, others[:1] if selection.method_by else [])
+    trial = _Trial(table, base, undeclared)
     alone = any(c.chosen and c.reason == _ALONE for c in held.candidates)
     problem = trial.reason or (_VAGUE if alone else "")
     settling = tuple(trial.settling())
@@ -636,13 +605,10 @@ def _metrics_to_compare(held: Survey, selection: Selection) -> list[str]:
 class _Trial:
     """A selection, tried out; where nobody knows which way a metric is better, either way. What has
     to be added for a ranking, what that does in words, and why it is to no avail; `choices` are
-    ways among which somebody has to choose. Where there are neither, it is tried with `others`, the
-    rules of methods that were not asked for.
+    ways among which somebody has to choose.
     """
 
-    def __init__(
-        self, table: RunsTable, base: Selection, undeclared: tuple[str, ...], others: list[str]
-    ) -> None:
+    def __init__(self, table: RunsTable, base: Selection, undeclared: tuple[str, ...]) -> None:
         self.table, self.base = table, base
         self.variants: list[tuple[str, dict[str, Any]]] = [("a ranking of them", {})]
         if undeclared:
@@ -654,11 +620,6 @@ class _Trial:
                 (f"if {what} values of {named} are better", {way: undeclared}) for what, way in ways
             ]
         self.reason = self._completed()
-        if self.reason and others and not self.choices:
-            asked = Message("As it was asked for: ", self.reason)
-            self.base = replace(base, method_by=others)
-            self.reason = self._completed()
-            self.notes.insert(0, asked)
 
     def ways(self, held: Survey) -> Iterator[Way]:
         """The rankings that there are, or those among which to choose; else those of before."""

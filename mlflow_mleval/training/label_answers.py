@@ -23,7 +23,7 @@ from mlflow_mleval.sentences import quoted, some
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.store.reader import Rule, logged_models
 from mlflow_mleval.store.run_answers import EXPECTATIONS, OUTPUTS, RawAnswers, read_raw_answers
-from mlflow_mleval.store.runs_table import select, table_of_runs
+from mlflow_mleval.store.runs_table import read_store, runs_of
 from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
 from mlflow_mleval.validation import present, refuse_keywords
 
@@ -121,7 +121,9 @@ def evaluate_answers(
     refuse_keywords(evaluate_answers, options, AnswerOptions.__annotations__)
     client = store.connect()
     ids = [run_ids] if isinstance(run_ids, str) else list(run_ids)
-    chosen, names = select(client, Selection(run_ids=ids))
+    table = read_store(client, Selection(run_ids=ids))
+    by_id = runs_of(client, table)
+    chosen = [by_id[i] for i in table.frame["run_id"] if i in by_id]
     answers: dict[str, _LabelSets] = {}
     for done, run in enumerate(chosen, 1):
         try:
@@ -133,7 +135,6 @@ def evaluate_answers(
     labels = _labels(answers.values(), options.get("hierarchy"))
     _, measured = logged_models(client, sorted({run.info.experiment_id for run in chosen}))
     evaluated = []
-    table = table_of_runs(chosen, names)
     about_runs = table.frame[["run_id", "experiment", "model"]].assign(
         method=Rule("method").names(table), dataset=Rule("dataset").names(table)
     )

@@ -166,7 +166,7 @@ def test_a_store_of_plain_runs_is_told_with_commands_that_rank_it(plain):
     ranked = as_copied(way["command"])
     assert ranked["ranking"][0]["method"] == "xgb" and len(ranked["ranking"]) == 8
     assert [*ranked["weights"]["wine"]] == ["test_auc"]
-    assert "135 child runs are trials of 15 searches (lgbm) over lr, max_depth" in said(*FOUR)
+    assert "135 child runs are trials of searches over lr, max_depth" in said(*FOUR)
     # whoever prints it and copies a line gets the same
     assert way["command"] in mleval("runs", *FOUR).stdout.splitlines()
 
@@ -231,13 +231,11 @@ def test_values_of_the_best_epoch_count_where_that_is_asked_for(log, client):
         load_study(**how, step="best:val_los")
 
 
-def test_a_wrong_rule_leads_to_the_right_one(plain):
+def test_a_wrong_rule_names_what_there_is(plain):
     text = mleval("runs", "-n", "wine", "--method-by", "param:modle").stdout
     in_line = " ".join(text.split())
-    assert "no param:modle, which was to name the method; it has " in in_line
+    assert "no param:modle, which was to name the method; there is " in in_line
     assert "Did you mean 'model'?" in in_line
-    command, *_ = commands_in(text)
-    assert "--method-by param:model " in command and "xgb" in copied(command).stdout
 
 
 def test_what_mleval_logged_ends_with_the_command_that_was_selected(db):
@@ -265,8 +263,8 @@ def test_empty_failed_and_absent(client, log):
     assert "there is no experiment 'brokn'. Did you mean 'broken'?" in text
     assert "`mleval runs` says what they hold" in text
     assert "There is one method only, a, and nothing to compare it with." in said("-n", "other")
-    assert "No run fits the filter" in said("-n", "other", "--filter", "params.x = '1'")
-    assert "No run started since 2999-01-01" in said("-n", "other", "--since", "2999-01-01")
+    assert "No run fits what was asked for" in said("-n", "other", "--filter", "params.x = '1'")
+    assert "No run fits what was asked for" in said("-n", "other", "--since", "2999-01-01")
     assert "there is no run 0123" in mleval("runs", "--run-id", "0123", code=1).stderr
 
 
@@ -402,7 +400,7 @@ def test_the_best_trial_of_each_search_stands_for_it_and_trials_are_no_folds(pla
     trials = [e for e in without.excluded if e.kind == "child run"]
     assert "lgbm" not in without.methods and len(trials) == 27
     (why,) = {e.reason for e in trials}
-    assert why.startswith("trials of 3 searches (lgbm) are no results; `children='best:METRIC'`")
+    assert why.startswith("trials of a search are no results; `children='best:METRIC'`")
     said = "differ in lr, max_depth: they are trials of a search, not folds"
     with pytest.raises(IncomparableRunsError, match=said):
         load("wine", maximize=["test_auc"], folds_by="children")

@@ -165,7 +165,7 @@ OF_A_STORE = ("run_id", "experiment_id", "experiment", "start_time")
 OF_A_REPORT = ("absent", "options", "profiles", "references", "stability")
 #: What `mleval runs` reads of inputs, by the column of a table that says it.
 COLUMNS = {"experiment_name": "experiment", "dataset": "data", "dataset_digest": "digest"}
-COLUMNS |= {"dataset_rows": "n_rows", "dataset_shape": "shape"}
+COLUMNS |= {"dataset_shape": "shape"}
 
 
 def _like(made, of_store=()):
@@ -421,7 +421,3 @@ def test_a_data_set_that_is_not_there_is_answered_with_those_that_are(log):
         log(None, {"test_auc": 0.5 + len(model) / 100}, **of)
     stopped = mleval("rank", "-n", "tagged", "--dataset", "nonsense", code=1).stderr
     assert "it has 'churn', 'spam'" in stopped
-    ruled = ["--method-by", "param:model", "--dataset", "nonsense"]
-    stopped = mleval("rank", "-n", "tagged", *ruled, code=1).stderr
-    assert "nothing but the experiment names the datasets" in stopped
-    assert "--dataset-by tag:dataset would find churn, spam" in stopped

@@ -54,7 +54,7 @@ def survey_sections(survey: Survey, named: bool = False) -> list[doc.Section]:
     filled = survey.experiments[survey.experiments["runs"] > 0]
     shown = filled.head(OVERVIEW_ROWS)
     columns = [doc.names("experiment", shown["experiment"]), doc.counts("runs", shown["runs"])]
-    counted = ("finished", "failed", "running", "children", "reports")
+    counted = ("finished", "failed", "running", "children")
     columns += [doc.counts(key, shown[key], keep=2) for key in counted if shown[key].any()]
     metrics = [_some(names, OVERVIEW_SHOWN) or NONE for names in shown["metrics"]]
     columns.append(Column("metrics", metrics, "wrap"))
