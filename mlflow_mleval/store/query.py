@@ -72,6 +72,7 @@ from mlflow_mleval.store.reader import (
     UNDIRECTED,
     Results,
     factors_of,
+    period_doubts,
     results_of_runs,
     rules_of,
     told_by,
@@ -891,6 +892,7 @@ def _study_notes(cells: Cells, used: Sequence[str], chosen: Selection) -> Iterat
         yield f"{why} optimistic: {some(names, 6)}."
     yield from _called_keys(runs, used)
     yield from _definition_notes(runs, used)
+    yield from period_doubts(chosen.method_by, runs.table)
     if DIGEST not in chosen.repeats_by:
         yield from _digest_notes(runs, "dataset_digest", "the data were not the same in all runs")
     split = "the data were not split in the same way in all runs, so that their folds are no pairs"

@@ -186,6 +186,31 @@ class Rule:
         return table.frame["data" if rule == "input" else rule]
 
 
+def period_doubts(rules: Sequence[str], table: RunsTable) -> list[str]:
+    """That runs before and since a date differ in more than that: in how many have which setting,
+    or are of which method, as far as no other rule says so.
+    """
+    doubts = []
+    for rule in (rule for rule in rules if key_of(rule)[0] == SINCE):
+        periods = Rule("method", (rule,)).names(table)
+        names, codes = settings(table, rules)
+        told = dict(zip(names, codes.T, strict=True))
+        if len(rules) == 1:
+            methods, by = Rule("method").named(table)
+            if not (by == "run_name").any() or methods.nunique() < len(methods):
+                told = {"method": pd.factorize(methods)[0], **told}
+        differ = []
+        for name, held in told.items():
+            shares = pd.crosstab(periods, held, normalize="index")
+            if (shares != shares.iloc[0]).any(axis=None):
+                differ.append(name)
+        if differ:
+            when = " and ".join(sorted(periods.unique()))
+            text = f"Runs {when} differ in {some(differ, 6)}, too: a difference may be theirs."
+            doubts.append(text)
+    return doubts
+
+
 def rules_of(selection: Selection) -> tuple[Rule, Rule]:
     """What names the methods, and what the datasets."""
     method, dataset = tuple(selection.method_by), selection.dataset_by

@@ -37,7 +37,7 @@ from mlflow_mleval.files.results import reason
 from mlflow_mleval.selection import Progress, Selection, in_silence
 from mlflow_mleval.sentences import grouped, joined, some
 from mlflow_mleval.store import artifacts, schema, store
-from mlflow_mleval.store.reader import rules_of, with_models
+from mlflow_mleval.store.reader import period_doubts, rules_of, with_models
 from mlflow_mleval.store.repeats import placed
 from mlflow_mleval.store.runs_table import RunsTable, read_store, runs_of
 from mlflow_mleval.store.schema import bounded_json, computable, refuse_cells, sha256_of
@@ -538,6 +538,7 @@ def load_answers(
     taken = rows.set_index("run_id")["method"]
     notes += _lineage([(method, by_id[run_id].data.tags) for run_id, method in taken.items()])
     ids = holding.frame["run_id"]
+    notes += period_doubts(selection.method_by, holding.where(ids.isin(taken.index)))
     # an evaluation of the answers of a run belongs to that
     without = every.where(
         ~(every.frame["run_id"].isin(ids) | every.tag(schema.TAG_ANSWERS_OF).isin(ids))

@@ -441,6 +441,10 @@ def test_two_periods_are_methods(log):
     study = load(**periods)
     means = {"before 2026-11-16": 0.55, "since 2026-11-16": 0.85}
     assert study.values["f1"]["d"].to_dict() == pytest.approx(means)
+    (doubt,) = (note for note in study.notes if note.startswith("Runs before"))
+    assert doubt.endswith("since 2026-11-16 differ in model, too: a difference may be theirs.")
+    alike = load(**{**periods, "filter_string": "params.model = 'rf'"})
+    assert len(alike.methods) == 2 and "too: a difference" not in str(alike.notes)
     both = load(**{**periods, "method_by": ["param:model", "since:2020-01-01"]})
     assert [*both.methods] == ["rf, since 2020-01-01", "xgb, since 2020-01-01"]
     refused(ValueError, "must be since: and a span .* got 'soon'", method_by="since:soon")
