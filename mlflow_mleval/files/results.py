@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import itertools
@@ -21,7 +22,6 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.measures.metric_names import proposed_direction
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import count, measure_name_problem, quoted, some, text_problem
 from mlflow_mleval.validation import in_pandas, of_kind
@@ -172,9 +172,7 @@ class SourceTable:
             values.append(_value(plain))
             if not (math.isfinite(values[-1]) or _is_empty(plain)):
                 how = "Leave the cell empty for a method that did not finish."
-                raise self.problem(
-                    row, cells.name, f"{quoted(plain)} is not a finite number. {how}"
-                )
+                raise self.problem(row, cells.name, f"{quoted(plain)} is not a finite number. {how}")
         return values
 
     def seeds(self, cells: pd.Series) -> list[str]:
@@ -476,11 +474,11 @@ def _in_one_scale(table: SourceTable) -> SourceTable:
 
 #: What the columns of an export that say what a run is are called, in lower case.
 _ABOUT_RUNS = {
-    "id": ("run_id", "id", "sys/id"),
-    "name": ("tags.mlflow.runname", "name", "sys/name"),
+    "id": ("run_id", "run id", "id", "sys/id", "sys/custom_run_id", "run"),
+    "name": ("tags.mlflow.runname", "name", "sys/name", "experiment", "sys/custom_run_id"),
     "status": ("status", "state", "sys/state"),
     "failed": ("sys/failed",),
-    "started": ("start_time", "created", "sys/creation_time"),
+    "started": ("start_time", "start time", "created", "sys/creation_time"),
     "experiment": ("experiment_id",),
 }
 #: Columns for what `mlflow.search_runs` leaves out: names of experiments, and the data.
@@ -490,10 +488,11 @@ _OF_MLFLOW = {
     "digest": ("dataset_digest",),
     "shape": ("dataset_shape",),
 }
-#: Further columns of the UI of Weights & Biases that say nothing of a result.
+#: Further columns of the UIs of MLflow and Weights & Biases that say nothing of a result.
 _PASSED_OVER = {
-    *("agent", "notes", "user", "tags", "runtime", "sweep", "description", "updated", "hostname"),
-    *("github", "group", "job type", "end time", "gpu type", "gpu count"),
+    *("agent", "notes", "user", "tags", "runtime", "sweep", "description", "duration", "updated"),
+    *("hostname", "github", "group", "job type", "end time", "source type", "source name"),
+    *("gpu type", "gpu count", "artifact_uri", "end_time"),
 }
 #: Namespaces of Neptune that hold no result, and those of what a run was set to.
 _OF_NEPTUNE = ("sys/", "monitoring/", "source_code/", "artifacts/", "runtime/")
@@ -505,6 +504,15 @@ _STATES = {
     **dict.fromkeys(("failed", "crashed", "true"), "FAILED"),
     **dict.fromkeys(("killed", "preempted", "preempting"), "KILLED"),
 }
+#: A number is a result, and no setting, where a part of its name says so.
+_RESULT = re.compile(
+    r"(^|[_./ :-])(acc|accuracy|auc|auroc|auprc|ap|bleu|brier|cost|dice|ece|elbo|er|err|error|em|"
+    r"f1|fid|fpr|hits|iou|jaccard|kappa|latency|logloss|loss|lrap|mae|map|mape|mcc|mean|miou|mrr|"
+    r"mse|ndcg|nll|pearson|perplexity|ppl|pr|precision|psnr|r2|recall|return|reward|rmse|roc|rouge"
+    r"|rougel|score|spearman|specificity|ssim|success|throughput|time|top1|top5|tpr|wer)"
+    r"([_./ @:-]|\d|$)",
+    re.IGNORECASE,
+)
 
 
 @dataclass
@@ -584,9 +592,15 @@ def _exporter(header: Sequence[str]) -> str | None:
         return None
     if "run_id" in columns and any(column.startswith("metrics.") for column in columns):
         return "mlflow"
+    if {"summary", "config", "name"} <= columns:
+        return "wandb api"
     if any(column.startswith("sys/") for column in columns):
         return "neptune"
-    return "wandb" if {"name", "state"} <= columns else None
+    if header[:1] in (["run"], ["experiment"]) and any("/" in column for column in columns):
+        return "neptune"
+    if {"name", "state"} <= columns or {"run id", "name", "status"} <= columns:
+        return "ui"
+    return None
 
 
 def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str] | None:
@@ -594,27 +608,40 @@ def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str]
     if kind == "mlflow":
         what, dot, name = column.partition(".")
         return (what, name) if dot and what in ("metrics", "params", "tags") else None
-    if column.lower() in _PASSED_OVER or column[:1] in ("", "_"):
+    if kind == "wandb api":
+        where = {"summary": "summary", "config": "config"}.get(column)
+        return (where, "") if where else None
+    name = column.partition(":")[0] if kind == "neptune" else column
+    if column.lower() in _PASSED_OVER or name[:1] in ("", "_"):
         return None
-    if column in results:
-        return "metrics", column
+    if name in results:
+        return "metrics", name
     if kind == "neptune":
-        space, slash, name = column.partition("/")
+        space, slash, rest = name.partition("/")
         if space + slash in _SET:
-            return "params", name
-        if space + slash in _OF_NEPTUNE:
-            return None
-        return "either", column.removeprefix("metrics/")
+            return "params", rest
+        return None if space + slash in _OF_NEPTUNE else ("either", name.removeprefix("metrics/"))
     # what is known, or called like a result, is one where it is a number
-    is_result = column in MEASURES or proposed_direction(column) is not None
-    return ("either" if is_result else "params"), column
+    return ("either" if name in MEASURES or _RESULT.search(name) else "params"), name
 
 
 def _put(run: RunRow, where: str, name: str, cell: Any) -> None:
     """Add what a cell holds to the run."""
     if _is_empty(cell):
         return
-    if where == "tags":
+    if where in ("summary", "config"):
+        values: Any = cell
+        if not isinstance(cell, Mapping):  # as Python writes it; what is no number is left out
+            text = re.sub(r"(?<=: )-?(nan|inf)\b", "None", str(cell))
+            with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                values = ast.literal_eval(text)
+        if not isinstance(values, Mapping):
+            return
+        sort = "either" if where == "summary" else "params"
+        for key, value in values.items():
+            if not str(key).startswith("_") and pd.api.types.is_scalar(value):
+                _put(run, sort, str(key), value)
+    elif where == "tags":
         run.tags[name] = str(cell)
     elif where != "params" and _is_number(cell):
         run.metrics[name] = float(cell)

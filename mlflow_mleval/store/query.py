@@ -164,9 +164,9 @@ def load_study(
         What to read in the place of a store, which is then neither read nor made. CSV, parquet
         or a data frame: long (measure, dataset, method, value, maybe fold and seed), wide (dataset,
         method and a column a measure), a leaderboard (rows methods, columns datasets; its one
-        measure is called ``value``), or runs as `mlflow.search_runs`, Weights & Biases and Neptune
-        export them, which `method_by`, `dataset_by` and `repeats_by` read as if they were tracked
-        here: their settings are params.
+        measure is called ``value``), or runs as `mlflow.search_runs`, MLflow's UI, Weights & Biases
+        and Neptune export them, which `method_by`, `dataset_by` and `repeats_by` read as if they
+        were tracked here: their settings are params.
     experiment_ids, experiment_names : sequence of str, optional
         Experiments to read. Default: MLFLOW_EXPERIMENT_ID or MLFLOW_EXPERIMENT_NAME; with
         `run_ids`, all; else the one, or those that belong together, that alone can be compared.

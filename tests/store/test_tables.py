@@ -130,6 +130,14 @@ def test_an_export_of_weights_and_biases_is_read_by_rules(nowhere):
     assert named.datasets == ["wandb_export"] and "calm-sea-2" in named.methods
 
 
+def test_the_table_that_the_interface_of_weights_and_biases_shows_is_read(nowhere):
+    rows = [
+        {"summary": {"f1": 0.9, "_step": 3}, "config": {"model": "svm"}, "name": "one"},
+        {"summary": {"f1": 0.7, "loss": float("nan")}, "config": {"model": "rf"}, "name": "two"},
+    ]
+    read_by_rules(pd.DataFrame(rows))
+
+
 def read_by_rules(frame):
     frame.to_csv("project.csv", index=False)
     for table in (frame, "project.csv"):
