@@ -158,10 +158,9 @@ def matrix_shape(value: Any, name: str) -> Any:
         kind = "text" if array.dtype.kind in "US" else f"dtype {array.dtype}"
         raise TypeError(f"`{name}` must hold numbers, got {kind}. {_SETS_HINT}")
     if 0 in array.shape:
-        what = "row" if array.shape[0] == 0 else "column"
         raise ValueError(
-            f"`{name}` must have at least one {what}, got shape {array.shape}. There is nothing "
-            "to evaluate."
+            f"`{name}` must have at least one row and one column, got shape {array.shape}. There "
+            "is nothing to evaluate."
         )
     if sparse.issparse(array) and not array.has_canonical_format:
         array = array.copy()  # entries given twice count as their sum

@@ -125,7 +125,10 @@ def test_encodings_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
         ),
         ("dataset,method,f1,recall\nd,a,0.5,x\n", r"line 2, column 'recall': 'x'"),
         (HEADER + "f1,d,a,1\nf1,d,a,1\n", r"line 3, column 'value': f1 of 'a' on 'd' is given twi"),
-        ("dataset,method,f1\nd,a,1\nd,a,\n", r"line 3, column 'f1': f1 of 'a' on 'd' is given twice"),
+        (
+            "dataset,method,f1\nd,a,1\nd,a,\n",
+            r"line 3, column 'f1': f1 of 'a' on 'd' is given twice",
+        ),
         (FOLDED + "f1,d,a,1,1\nf1,d,a,1,1\n", r"in fold 1 is given twice"),
         (FOLDED + "f1,d,a,1,1\nf1,d,a,1,\n", r"line 3, column 'value': .* both with and without"),
         (FOLDED + "f1,d,a,1,first\n", r"line 2, column 'fold': 'first' is not a fold number"),

@@ -40,8 +40,14 @@ NO_SCORES = {"y_score": None}
         ({"y_score": S[:1]}, r"`y_score` must have the shape \(2, 3\) of `y_true`, got \(1, 3\)"),
         ({"y_pred": Y.T}, r"`y_pred` must have the shape \(2, 3\) of `y_true`, got \(3, 2\)"),
         (NO_SCORES, "`y_score` or `y_pred` must be given, got neither"),
-        ({"y_true": Y[:0]}, r"`y_true` must have at least one row, got shape \(0, 3\)"),
-        ({"y_true": Y[:, :0]}, r"`y_true` must have at least one column, got shape \(2, 0\)"),
+        (
+            {"y_true": Y[:0]},
+            r"`y_true` must have at least one row and one column, got shape \(0, 3\)",
+        ),
+        (
+            {"y_true": Y[:, :0]},
+            r"`y_true` must have at least one row and one column, got shape \(2, 0\)",
+        ),
         ({"y_true": []}, "`y_true` must hold at least one instance, got none"),
         ({"y_true": put(Y, (1, 2), 2)}, BINARY + r"got 2 in row 1, column 2 \(1 such cell\)"),
         ({"y_true": Y * 2 - 1}, r"got -1 in row 0, column 0 \(3 such cells\)"),
