@@ -245,7 +245,7 @@ def rank(output: str | None, verbose: bool, **choices: Any) -> None:
     """
     to = opt.target(output)
     comparison = _compare(choices)
-    _render(comparison, "ranking", to, verbose)
+    _tell_decision(_render(comparison, "ranking", to, verbose), to)
 
 
 @main.command(
@@ -297,7 +297,7 @@ def compare(over: str, runs: tuple[str, ...], output: str | None, **choices: Any
         )
     if over == "datasets":
         comparison = _compare(choices)
-        _render(comparison, "pairs", to)
+        _tell_decision(_render(comparison, "pairs", to), to)
     else:
         run_over(over, choices, to)
 
@@ -352,6 +352,7 @@ def report(
     to = opt.target(output or "mleval_report.html")
     comparison = _compare(choices, stability=True)
     made = _render(comparison, "report", to, to.format == "table", pair or ())
+    _tell_decision(made, to)
     if log is not None:
         run_id = _log_the_report(made, comparison, choices, log or None)
         if is_stream(to.filename):
@@ -455,9 +456,7 @@ def _render(
     comparison: Any, what: str, to: Target, verbose: bool = False, pair: tuple[str, ...] = ()
 ) -> Any:
     """Write what was compared, a report with its data beside it; return the document."""
-    from mlflow_mleval.report.blocks import plain
     from mlflow_mleval.report.content.study_report import document
-    from mlflow_mleval.report.text import terminal
 
     study = comparison.study
     made = document(
@@ -466,7 +465,7 @@ def _render(
         what,
         pair,
     )
-    filename, tells = to.filename, TAKEN not in click.get_current_context().meta
+    filename = to.filename
     if what == "report" and to.format == "html" and filename and not is_stream(filename):
         folder = Path(filename).with_name(Path(filename).stem + "_data")
         if folder.is_symlink():
@@ -482,15 +481,24 @@ def _render(
         tell(f"wrote {filename}, and its data to {folder}/")
     else:
         give(made.in_full if verbose else made, to)
-    verdict = terminal(plain(made.brief.decision))
-    if tells and filename is not None:
-        tell(verdict)
-    elif tells and not sys.stdout.isatty():
-        tell(f"wrote {to.format}: {verdict}")
     experiments = study.source.get("experiments", ())
     if experiments and (live := live_address(one["id"] for one in experiments)):
         say(f"compare live: {live}")
     return made
+
+
+def _tell_decision(made: Any, to: Target) -> None:
+    """Say what was decided where the document goes to a file, a pipe or a program."""
+    from mlflow_mleval.report.blocks import plain
+    from mlflow_mleval.report.text import terminal
+
+    if TAKEN in click.get_current_context().meta:
+        return
+    decision = terminal(plain(made.brief.decision))
+    if to.filename is not None:
+        tell(decision)
+    elif not sys.stdout.isatty():
+        tell(f"wrote {to.format}: {decision}")
 
 
 def _log_the_report(
