@@ -163,9 +163,9 @@ def _ranking(c: Comparison) -> doc.Table:
     if several and len(c.order) <= STRIPS and len(c.ranks) <= CELLS:
         filled = grouped((m, d) for d, m in c.study.filled)
         strips = [rank_strip(c.ranks[m], len(c.order), filled.get(m, ())) for m in methods]
-        note = "By dataset: stronger where the rank is better; a dot is rank 1, a frame no result."
+        tip = "Its rank on each dataset, stronger where better. A dot: rank 1; a frame: no result."
         marks = {"key": "strip"}
-        columns.append(Column("by dataset", strips, "<", note=note, marks=marks, wide=True))
+        columns.append(Column("by dataset", strips, "<", tip=tip, marks=marks, wide=True))
     if c.study.repeats is not None:
         columns.append(_runs(c, methods))
     best = c.best_set if c.letters_apply or c.told_apart else []
