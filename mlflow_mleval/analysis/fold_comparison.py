@@ -396,8 +396,8 @@ def compare_folds(
     table_of_folds = shared.table(frame)
     values = shared.cube(table_of_folds)
     by_all = np.asarray(shared.whole.all(axis=0))
-    notes += [text for text in [sharings[0].how.caution] if text]
-    notes += [*shared.notes, *unpaired_notes, *_disagreement(recorded, shared, by_all, runs)]
+    notes += [sharings[0].how.caution, *shared.notes, *unpaired_notes]
+    notes += _disagreement(recorded, shared, by_all, runs)
     tests, columns, dropped = _tested(values, sharings, names, paired, dependent)
     names = [names[k] for k in columns]
     values = values.take(columns, axis=2)
@@ -451,7 +451,7 @@ def compare_folds(
     notes += [str(w.message) for w in caught]
     if table["pvalue"].isna().any():
         notes.append("Pairs that could not be tested count as not separated in the groups.")
-    return replace(comparison, notes=tuple(dict.fromkeys(notes)))
+    return replace(comparison, notes=tuple(dict.fromkeys(filter(None, notes))))
 
 
 def _tested(
