@@ -34,7 +34,6 @@ from mlflow_mleval.report.figures.comparisons import (
     gaia,
     pairwise_matrix,
     rank_acceptability,
-    rank_strip,
     rungs,
     shown_cliques,
     weight_intervals,
@@ -82,7 +81,6 @@ def all_figures(names: list[str], measures: list[str]) -> list[Svg]:
         rank_acceptability(pd.DataFrame(rng.dirichlet(np.ones(m), m), names, range(1, m + 1))),
         bump(orders),
         gaia(points, arrows, (1.0, 0.2), 0.8),
-        rank_strip(pd.Series(ranks.to_numpy(), names), m),
     ]
 
 
@@ -101,8 +99,8 @@ def test_hostile_names_are_text_in_every_figure():
 @pytest.mark.parametrize("names", [["a", "b"], [f"method-{i}" for i in range(12)], LONG])
 def test_figures_have_titles_and_their_labels_stay_inside_and_do_not_touch(names):
     long = "a_measure_with_an_uncommonly_long_name_of_its_own"
-    *figures, strip = all_figures(names, ["hamming_loss", "f1", long, "recall"])
-    for svg in (*figures, strip):
+    figures = all_figures(names, ["hamming_loss", "f1", long, "recall"])
+    for svg in figures:
         labels_stay_inside_and_apart(svg)
     for root in map(parse, figures):
         assert root.get("role") == "img" and root[0].tag == f"{NS}title" and root[0].text
@@ -112,7 +110,7 @@ def test_figures_have_titles_and_their_labels_stay_inside_and_do_not_touch(names
 @pytest.mark.filterwarnings("ignore:the graph of unseparated methods")
 def test_hundreds_of_methods_fall_back_to_the_best_thirty():
     names = [f"method-{i:03d}" for i in range(200)]
-    for svg in all_figures(names, ["f1", "recall", "coverage", "one_error"])[:-1]:
+    for svg in all_figures(names, ["f1", "recall", "coverage", "one_error"]):
         shown = {content(node).split("  ")[0] for node in texts(parse(svg))}
         assert len(shown & {*names}) <= TOP, svg.title
     pairs = frame_of_pairs(names, random_apart(names, 0.5, 0))
@@ -255,13 +253,6 @@ def test_single_runs_are_dots_on_the_same_axis():
     drawn, _, x = rungs(table, "f1", False, {"a": [0.1, 0.3], "gone": [9.0]})
     dots = [[dot.get("cx") for dot in classes(parse(svg), "circle", "single")] for svg in drawn]
     assert (x.low, x.high) == (0.1, 0.4) and dots == [["5.00%", "65.00%"], []]
-
-
-def test_rank_strips_are_stronger_for_better_ranks():
-    root = parse(rank_strip(pd.Series([1.0, 4.0, 2.5], ["d", "e", "f"]), 4))
-    strength = [float(r.get("fill-opacity")) for r in classes(root, "rect", "faccent")]
-    assert strength[0] == 1 and strength[0] > strength[2] > strength[1] > 0
-    assert len(classes(root, "circle", "fbg")) == 1
 
 
 @given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6))

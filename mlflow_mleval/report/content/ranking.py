@@ -23,19 +23,17 @@ from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Data, Frames, list
 from mlflow_mleval.report.content.decision import PREFERENCES, counts_wins
 from mlflow_mleval.report.figures import TOP
 from mlflow_mleval.report.figures.comparisons import (
-    CELLS,
     bump,
     correlation_graph,
     gaia,
     rank_acceptability,
-    rank_strip,
     rungs,
     shade,
     weight_intervals,
 )
 from mlflow_mleval.report.text import ARROWS, NONE, aligned, level, number, percent, terminal
 from mlflow_mleval.selection import DIGEST
-from mlflow_mleval.sentences import agree, count, grouped, span
+from mlflow_mleval.sentences import agree, count, span
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import present
 
@@ -160,12 +158,6 @@ def _ranking(c: Comparison) -> doc.Table:
     if several or c.told_apart:
         place = shown["position"].astype(str).tolist()
         columns.insert(0, Column("#", place, marks={"key": "position"}))
-    if several and len(c.order) <= STRIPS and len(c.ranks) <= CELLS:
-        filled = grouped((m, d) for d, m in c.study.filled)
-        strips = [rank_strip(c.ranks[m], len(c.order), filled.get(m, ())) for m in methods]
-        tip = "Its rank on each dataset, stronger where better. A dot: rank 1; a frame: no result."
-        marks = {"key": "strip"}
-        columns.append(Column("by dataset", strips, "<", tip=tip, marks=marks, wide=True))
     if c.study.repeats is not None:
         columns.append(_runs(c, methods))
     best = c.best_set if c.letters_apply or c.told_apart else []
@@ -390,8 +382,8 @@ def _span(study: Study) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# Weights that a reader moves on a page: what the page needs so that the ranking, its strips and the
-# decision axis follow.
+# Weights that a reader moves on a page: what the page needs so that the ranking, the ranks on each
+# dataset and the decision axis follow.
 
 #: More net flows (datasets x measures x methods) or methods than this make a page heavy; more
 #: measures than this no hand moves.

@@ -1,7 +1,7 @@
 """A comparison drawn: ranks, weights, critical differences, pairs, gates, time."""
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, combinations, pairwise
 from typing import Any
 
@@ -42,12 +42,7 @@ from mlflow_mleval.report.text import (
 from mlflow_mleval.sentences import count
 
 # --------------------------------------------------------------------------------------------------
-# Small marks that stand in the rows of a table: a bar around zero, a strip of ranks.
-
-HEIGHT = 14
-#: The width of a strip, in pixels and so at most in datasets.
-CELLS = 88
-
+# A picture that runs through the rows of a table.
 
 #: Of a picture that runs through the rows of a table: the height of a row where there are up to
 #: DENSE and where there are more, and how many per cent stay free at both ends.
@@ -89,24 +84,6 @@ def rungs(
         anchor = "start" if x(tick) < 12 else "end" if x(tick) > 88 else "middle"
         axis.text(at(tick), 28, number(tick), "muted small", anchor)
     return drawn, axis, x
-
-
-def rank_strip(ranks: pd.Series, n_methods: int, imputed: Collection[str] = ()) -> Svg:
-    """One cell a dataset, the stronger its colour the better the method's rank there; a dot marks
-    rank 1, a frame a rank that comes from a value that a policy supplied.
-    """
-    stars = {dataset: "*" * (dataset in imputed) for dataset in ranks.index}
-    step = min(13.0, CELLS / len(ranks))
-    gap = 1 if step > 3 else 0
-    words = ", ".join(f"{d} {number(rank)}{stars[d]}" for d, rank in ranks.items())
-    svg = Svg(words if len(ranks) <= 40 else "", "", HEIGHT, step * len(ranks), inline=True)
-    for i, (where, rank) in enumerate(ranks.items()):
-        style = "faccent imputed" if stars[where] else "faccent"
-        strength = shade(rank, n_methods)
-        svg.rect(i * step, 0, step - gap, HEIGHT, style, fill_opacity=strength)
-        if rank == 1 and step > 5:
-            svg.dot(i * step + (step - gap) / 2, HEIGHT / 2, 2, "fbg")
-    return svg
 
 
 def shade(rank: float, n_methods: int) -> float:

@@ -1,4 +1,4 @@
-// Weights as sliders: the ranking, its strips and the decision axis follow the hand, from the net flows by measure that the page
+// Weights as sliders: the ranking, the ranks on each dataset and the decision axis follow the hand, from the net flows by measure that the page
 // holds. Same sums, same ties and same order as in the report, to the last place. Nothing is fetched or stored here; the event
 // mleval:weights tells whoever listens, and mleval:fragment starts the sliders in a part of the page that came later.
 (() => {
@@ -106,13 +106,12 @@
       if (!table) return;
       const at = key => table.heads.indexOf(key);
       table.cells = table.rows.map(row => {
-        const cell = key => row.cells[at(key)], strip = at("strip") < 0 ? null : cell("strip").querySelector("svg");
+        const cell = key => row.cells[at(key)];
         [...row.cells].forEach((c, i) => c.classList.toggle("stale", i > 1 && !table.heads[i]));
         const dot = cell("picture").querySelector("circle.faccent"), {of, low, high} = table.found.tHead.rows[0].cells[at("picture")].dataset;
         return {
           texts: ["position", "mean-rank", "phi"].map(key => [cell(key), cell(key)?.textContent]),
           dot, of, was: dot.getAttribute("cx"), across: x => Math.min(99, Math.max(1, 5 + 90 * (x - low) / (high - low || 1))),
-          strip, fields: strip ? all(strip, "rect") : [],
         };
       });
       table.numbers = rowsOf("ranks");
@@ -121,34 +120,16 @@
       let position = 0;
       places.forEach((a, i) => {
         if (!i || standing[a] > standing[places[i - 1]]) position = i + 1;
-        const {texts, dot, of, was, across, strip, fields} = table.cells[a], value = of === "rank" ? mean[a] : phi[a];
+        const {texts, dot, of, was, across} = table.cells[a], value = of === "rank" ? mean[a] : phi[a];
         const shown = [`${position}`, D > 1 ? fixed(mean[a], 2) : `${mean[a]}`, fixed(phi[a], 3)];
         texts.forEach(([cell, text], k) => { if (cell) cell.textContent = changed() ? shown[k] : text; });
         dot.setAttribute("cx", changed() ? `${across(value).toFixed(2)}%` : was);
         table.rows[a].classList.toggle("first", i === 0);
         table.rows[a].classList.toggle("more", i >= (table.found.dataset.shown ?? m));
-        if (strip) paint(fields, a);
       });
       reorder(table);
       table.found.classList.toggle("moved", changed());
       turn();
-    }
-    // A cell a dataset.
-    function paint(fields, a) {
-      fields.forEach((field, d) => {
-        const rank = ranks[d][a], tone = 1 - .93 * (rank - 1) / Math.max(m - 1, 1);
-        if (field.tone !== tone) field.setAttribute("fill-opacity", +(field.tone = tone).toFixed(2));
-        if ((rank === 1) !== (field.nextElementSibling?.tagName === "circle")) dot(field, rank === 1);
-      });
-    }
-    function dot(field, wanted) {
-      const width = field.width.baseVal.value;
-      if (!wanted) return field.nextElementSibling.remove();
-      if (width <= 4) return;
-      const made = document.createElementNS(field.namespaceURI, "circle");
-      const about = {cx: field.x.baseVal.value + width / 2, cy: 7, r: 2, class: "fbg"};
-      for (const [key, value] of Object.entries(about)) made.setAttribute(key, value);
-      field.after(made);
     }
     // The decision axis points where the weights lie in the plane; the plane itself does not depend on them.
     function turn() {
@@ -184,23 +165,16 @@
         switches[j].disabled = on[j] && on.filter(Boolean).length === 1;
       });
     }
-    // The ranks behind the drawing, in numbers.
+    // The ranks on each dataset.
     function number() {
-      if (table?.numbers) {
-        reorder(table.numbers);
-        table.numbers.rows.forEach((row, a) => [...row.cells].slice(1).forEach((cell, d) => {
-          leaf(cell).textContent = ranks[d][a] + (cell.textContent.endsWith("*") ? "*" : "");
-          cell.dataset.tone = Math.round(9 * (1 - .93 * (ranks[d][a] - 1) / Math.max(m - 1, 1)));
-        }));
-      }
-      table?.cells.forEach(({strip, fields}, a) => {
-        const title = strip?.querySelector(":scope > title");
-        const star = d => fields[d].classList.contains("imputed") ? "*" : "";
-        if (title) title.textContent = data.datasets.map((name, d) => `${name} ${ranks[d][a]}${star(d)}`).join(", ");
-      });
+      if (!table?.numbers) return;
+      reorder(table.numbers);
+      table.numbers.rows.forEach((row, a) => [...row.cells].slice(1).forEach((cell, d) => {
+        leaf(cell).textContent = ranks[d][a] + (cell.textContent.endsWith("*") ? "*" : "");
+        cell.dataset.tone = Math.round(9 * (1 - .93 * (ranks[d][a] - 1) / Math.max(m - 1, 1)));
+      }));
     }
     function settle() {
-      number();
       const value = a => data.by_rank ? fixed(mean[a], 2) : fixed(phi[a], 3);
       const [first, ...rest] = places.slice(0, 3).map(a => `${data.methods[a]} (${value(a)})`);
       const order = `${first} leads by mean ${data.by_rank ? "rank" : "net flow"}, then ${rest.join(" and ")}.`;
@@ -212,6 +186,7 @@
       if (!table?.body.isConnected) find();
       fuse();
       table ? draw() : turn();
+      number();
       dim();
       tell();
     }
@@ -249,7 +224,6 @@
       if (!changed()) return;
       kept = {moved, values: sliders.map(slider => slider.value), on: [...on]};
       back();
-      number();
     }, {signal});
     addEventListener("afterprint", () => {
       if (!kept) return;
@@ -261,12 +235,10 @@
       });
       kept = null;
       follow();
-      number();
     }, {signal});
     document.addEventListener("mleval:fragment", () => {
       if (!changed()) return;
       follow();
-      number();
     }, {signal});
     fuse();
     tell();
