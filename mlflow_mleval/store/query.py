@@ -765,6 +765,8 @@ class _Choice:
     def _why_not(self, measure: str, having: int, finished: int) -> str:
         """Why a measure is not used; empty where nobody would miss it."""
         lacking = f"lacking in {finished - having} of {finished} finished runs"
+        if having == finished:
+            lacking = "measures of training data were asked for, which stand by themselves"
         chosen = Message("runs were chosen by it; ", MEASURE, " that names it compares it, too")
         way = proposed_direction(measure)
         suggested = f", or take the one that its name suggests ({way}) by "

@@ -608,6 +608,10 @@ def test_scores_named_after_estimator_and_variable_are_one_measure(log):
     both = ["training_score", "score"]
     refused(MeasureError, "training_score is of training data, and score not", measures=both)
     assert load(maximize=["training_score"]).measures == ["training_score"]
+    for name in "ab":
+        log(name, {"training_f1_score": 0.8, "accuracy": 0.7}, experiment="y")
+    of_training = load(experiment_names=["y"], maximize=["training_f1_score"])
+    assert "measures of training data were asked for" in dict(left_out(of_training))["accuracy"]
 
 
 def test_test_data_come_before_validation_data_and_a_proposed_direction_is_confirmed(log):
