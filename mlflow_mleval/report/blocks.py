@@ -122,6 +122,8 @@ CLAIMS = {
         Claim("none separated", DECIDES, ("separated", "decides")),
         Claim("equivalent", ON_REQUEST, ("answer", "beyond")),
         Claim("next dataset", ON_REQUEST, ("next_dataset",)),
+        Claim("folds separate", DECIDES, ("folds",), differ=True),
+        Claim("folds do not separate", DECIDES, ("folds",)),
         Claim("ahead", DESCRIPTION, ("ranking", "study")),
         Claim("feasible", DESCRIPTION),
         Claim("survives", DESCRIPTION),

@@ -39,6 +39,10 @@ def told(found) -> str:
     return plain(" ".join([found.verdict(), *fold_sentences(found)]))
 
 
+def answered(c) -> str:
+    return plain(" ".join(s.text for s in verdict(c)))
+
+
 def test_sentences_and_pairs_by_mean_rank_say_which_measure_favours_whom():
     found = compare_folds(three_methods(), "birds")
     said = told(found)
@@ -120,9 +124,15 @@ def test_options_reach_the_tests_over_folds():
     assert "Student's t" in told(found) and "tells the methods apart best" not in told(found)
 
 
-def test_the_verdict_says_what_the_folds_of_several_datasets_say():
-    several = plain(" ".join(s.text for s in verdict(compare(three_methods()))))
+def test_the_verdict_says_what_the_folds_say():
+    several = answered(compare(three_methods()))
     assert "Tests over the folds of 2 datasets, α = .05: none of 3 pairs is separated." in several
+    known = {"split_digest": "abc", "n_train": 90, "n_test": 10}
+    shown = answered(compare(fold_study({"BR": (0.0, 0.0), "LP": (0.06, 0.06)}, **known)))
+    assert "by precision and recall together, LP is separated from BR." in shown
+    few = fold_study({"a": (0.0, 0.0), "b": (0.1, 0.1)}, n_folds=4)
+    doubtful = compare(few, over_folds={"measures": ["precision", "recall"]})
+    assert "(in doubt: see the tests by fold)." in answered(doubtful)
 
 
 def test_json_holds_what_the_tests_hold():

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from report_cases import fold_study, nasty, published, published_study, study_of, whole
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.report.blocks import CLAIMS, DECIDES, Beside, Figure, Table, Text, plain
+from mlflow_mleval.analysis.fusion import fuse
+from mlflow_mleval.report.blocks import CLAIMS, DECIDES, Beside, Figure, Table, Text, listed, plain
 from mlflow_mleval.report.content.decision import verdict
 from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.report.text import percent
@@ -24,6 +25,8 @@ def texts(comparison):
 
 def test_the_published_study_in_words():
     assert texts(published(stability=True)) == [
+        "By mean net flow over 11 datasets (16 measures, V-shape preference, entropy weights), "
+        "RF-PCT (0.209) is before BR (0.125).",
         "Step-down max-T, α = .05: 4 of 66 pairs are separated: RF-PCT, BR, HOMER and RFML-C4.5 "
         "from PCT.",
         "Were any one of the datasets scene, yeast and 5 more or the methods ML-C4.5, ML-kNN and 3 "
@@ -33,20 +36,29 @@ def test_the_published_study_in_words():
         "The separation of BR from PCT, the least sure of 4, stays under 7 of 15 such choices and "
         "filters of measures.",
     ]
-    assert texts(published()) == texts(published(stability=True))[:2]
+    assert texts(published()) == texts(published(stability=True))[:3]
 
 
+GIVEN = {"f1": "usual", "hamming_loss": "level"}, {"f1": 2, "hamming_loss": 1}
 #: A comparison, and what some sentence of its verdict says.
 DESIGNS = [
     (lambda: published(test="nemenyi"), "1 of 66 pairs is separated: RF-PCT from PCT."),
     (lambda: published(test="wilcoxon"), "It takes 12 datasets or at most 10 methods."),
+    (lambda: published(on="macro_f1"), "By mean macro_f1 over 11 datasets, HOMER (0.3321)"),
+    (lambda: published(on="macro_f1", order="mean-rank"), "HOMER (3.68) is before CC (4.41)."),
     (lambda: published(control="BR"), "1 of 11 pairs with the control is separated: BR from PCT."),
     (lambda: published(control="PCT", test="bonferroni-dunn"), "Bonferroni–Dunn, critical"),
+    (lambda: compare(study_of(3, 1), on="f1"), "By f1 on d0, m1 (0.5064) is before m0 (0.5013)."),
     (lambda: compare(study_of(2, 4)), "no p-value of a pair lies below .125. It takes 6,"),
     (lambda: compare(study_of(2, 4), test="wilcoxon"), "It takes 6 datasets."),
     (lambda: compare(study_of(3, 12, gap=0.1)), "separated: m0 from m1; m0 and m1 from m2."),
     (lambda: compare(study_of(6, 14, gap=0.1, seed=1)), "15 of 15 pairs are separated."),
     (lambda: compare(study_of(4, 11)), ": none of 6 pairs is separated."),
+    (
+        lambda: compare(fuse(study_of(3, 4), "gaussian", "equal")),
+        "Gaussian preference, equal weights",
+    ),
+    (lambda: compare(fuse(study_of(3, 4), *GIVEN)), "functions by measure, given weights"),
 ]
 
 
@@ -57,8 +69,8 @@ def test_the_verdict_on_other_designs(made, said):
 
 def test_one_dataset_has_values_and_no_test_no_fusion_and_no_random_weightings():
     found = compare(study_of(3, 1, gap=0.1), stability=50)
-    report = document(found, {})
-    assert texts(found) == []
+    (said,), report = texts(found), document(found, {})
+    assert said.startswith("By net flow on d0 (2 measures, ")
     assert "stability" not in [section.key for section in report.sections]
     assert "PROMETHEE" not in report.about and "2 measures" in report.about
 
@@ -92,7 +104,8 @@ def test_a_shared_lead():
     frame = pd.DataFrame(rows, columns=["dataset", "method", "f1"])
     study = Study.from_frame(frame.assign(recall=frame["f1"]))
     said = texts(compare(study, stability=100))
-    assert "is ahead under" in said[2] and "else b is" in said[2]
+    assert said[0].endswith("a (0.492) ties with b (0.492).")
+    assert "is ahead under" in said[3] and "else b is" in said[3]
 
 
 def test_the_only_measure_is_told_without_weights():
@@ -131,7 +144,7 @@ def test_policies_that_leave_the_leader_out_count_as_lost():
 
 def test_a_lead_that_nothing_shakes():
     said = texts(compare(study_of(4, 8, gap=0.1), stability=100))
-    assert said[2:] == [
+    assert said[3:] == [
         "m0 is ahead under all 11 other choices of function, weights or policy, in 100% of random "
         "weightings and without any one other method.",
         "Each of the 6 separations stays under all 14 such choices and filters of measures.",
@@ -152,11 +165,12 @@ def test_a_verdict_holds_in_any_design(n_methods, n_datasets, seed, decimals, ga
     found = compare(study_of(n_methods, n_datasets, gap, seed, decimals), on=on, test=test)
     sentences = verdict(found)
     said = " ".join(plain(s.text) for s in sentences)
-    assert len(sentences) <= 2
+    assert 1 <= len(sentences) <= 3
     assert all(s.text[-1] == "." and s.text.count("(") == s.text.count(")") for s in sentences)
     assert not re.search(r"nan|None|\{|\}|  | 1 (methods|datasets|measures|pairs)\b", said)
     leaders, scores = found.leaders, found.scores
     assert set(leaders) == set(scores.index[np.isclose(scores, scores.max())])
+    assert f" {plain(listed(leaders[:1]))} (" in said and ("ties" in said) == (len(leaders) > 1)
     expected = n_datasets > 1 and test == "wilcoxon" and bool(found.pairwise.warnings)
     assert ("cannot give a significant pair" in said) == expected
     assert ("no p-value of a pair" in said) == (test == "max-t" and 1 < n_datasets < 6)

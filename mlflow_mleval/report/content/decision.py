@@ -43,7 +43,7 @@ from mlflow_mleval.report.blocks import (
 )
 from mlflow_mleval.report.figures import TOP
 from mlflow_mleval.report.figures.comparisons import cost_figure, leaders_over_time
-from mlflow_mleval.report.text import confidence, level, number, percent, probability_said
+from mlflow_mleval.report.text import confidence, fixed, level, number, percent, probability_said
 from mlflow_mleval.sentences import agree, all_of, count, grouped, in_words, plural
 from mlflow_mleval.validation import present
 
@@ -457,9 +457,9 @@ PREFERENCES = {
 
 def verdict_section(c: Comparison) -> doc.Section | None:
     """Why the decision says so, and what it survives; who is first, the ranking says."""
-    if c.deciding is None and not _is_varied(c):
+    if c.deciding is None and not _is_varied(c) and not by_fold(c):
         return None
-    why = doc.Late(lambda: [doc.Text([s.text for s in verdict(c)], role="lead")])
+    why = doc.Late(lambda: [doc.Text([s.text for s in verdict(c)[1:]], role="lead")])
     return doc.Section("verdict", "Verdict", why)
 
 
@@ -469,8 +469,8 @@ def verdict_data(c: Comparison) -> Data:
 
 
 def verdict(c: Comparison) -> list[Sentence]:
-    """Which pairs the tests separate, under how many other choices the lead and the least certain
-    separation stay: up to five sentences computed from the results.
+    """By what methods are in order, which pairs the tests separate, under how many other choices
+    the lead and the least certain separation stay: up to six sentences computed from the results.
 
     Examples
     --------
@@ -481,9 +481,10 @@ def verdict(c: Comparison) -> list[Sentence]:
     >>> frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
     >>> for sentence in verdict(compare(Study.from_frame(frame))):
     ...     print(plain(sentence.text))
+    By mean f1 over 2 datasets, b (0.5) is before a (0.35).
     Over 2 datasets no p-value of a pair lies below .5. It takes 6, or three repeats of every method on each.
     """  # noqa: E501
-    said = tested(c)
+    said = [_lead(c), *tested(c)]
     if not _is_varied(c):
         return said
     lead = c.fusion.ranking.index[0]
@@ -515,6 +516,31 @@ def verdict(c: Comparison) -> list[Sentence]:
     return said
 
 
+def by_fold(c: Comparison) -> list[Sentence]:
+    """Whom the folds of the only dataset separate from the leader, where they decide; nothing where
+    they cannot say.
+    """
+    found = next(iter(c.folds.values()), None)
+    if c.decides_over != "folds" or found is None or len(c.folds) > 1 or len(c.leaders) > 1:
+        return []
+    others = [m for m in found.methods if m != c.leader]
+    if len(others) == len(found.methods):
+        return []
+    from mlflow_mleval.analysis.fold_comparison import lost_pairs
+
+    behind = [m for m in others if found.is_separated(c.leader, m)]
+    whom = listed(behind) if behind else "no other method"
+    if len(behind) == len(others) > 1:
+        whom = _everyone(others)
+    together = " together" if len(found.measures) > 1 else ""
+    doubt = " (in doubt: see the tests by fold)" if (found.pairs["doubt"] != "").any() else ""
+    text = (
+        f"Over its {found.folds_of_a_pair}, by {listed(found.measures)}{together}, "
+        f"{listed(c.leaders)} is separated from {whom}{lost_pairs([found])}{doubt}."
+    )
+    return [Sentence(text, claim(f"folds {'separate' if found.separated else 'do not separate'}"))]
+
+
 def _everyone(others: Sequence[str]) -> str:
     return listed(others) if len(others) == 1 else f"{all_of(len(others))} others"
 
@@ -541,12 +567,33 @@ def deciding_test(c: Comparison) -> str:
     return f"{present(c.deciding).wording}, α = {level(c.options['alpha'])}"
 
 
+def _lead(c: Comparison) -> Sentence:
+    """By what the methods are in order, and who comes first and next by it."""
+    datasets, fused = c.study.datasets, c.on == FUSED
+    several = len(datasets) > 1
+    where = f"over {count(len(datasets), 'dataset')}" if several else f"on {listed(datasets)}"
+    by = "net flow" if fused else name(c.on)
+    values = c.table.mean() if fused else c.study.cells(c.on).mean()
+    shown = {m: fixed(values[m], 3) if fused else number(values[m]) for m in c.order[:2]}
+    if c.options["order"] == "mean-rank":
+        by = "mean rank"
+        shown = {m: fixed(c.ranks[m].mean(), 2) for m in c.order[:2]}
+    elif several:
+        by = f"mean {by}"
+    n = count(len(c.study.measures), "measure")
+    how = f" ({n}, {choices(c.options, 2)})" if fused else ""
+    first, other = (f"{name(m)} ({value})" for m, value in shown.items())
+    verb = "ties with" if len(c.leaders) > 1 else "is before"
+    says = claim("ahead", *(["options"] if fused else []))
+    return Sentence(f"By {by} {where}{how}, {first} {verb} {other}.", says)
+
+
 def tested(c: Comparison) -> list[Sentence]:
-    """Which pairs the deciding test separates, or why it can separate none; nothing where no test
-    over datasets decides.
+    """Which pairs the deciding test separates, or why it can separate none; where folds of the only
+    dataset decide, what these say.
     """
     if c.deciding is None:
-        return []
+        return by_fold(c)
     key = c.deciding.test.key
     if not c.separated and (unable := c.deciding.test.unable(c.deciding.result)):
         return [Sentence(unable, claim("feasible", key))]

@@ -25,6 +25,7 @@ from mlflow_mleval.analysis.pairs import (
 from mlflow_mleval.measures.metric_names import range_of
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, PAGE, PAPER, Column, Data, Frames, listed, name
+from mlflow_mleval.report.content import decision
 from mlflow_mleval.report.content.ranking import only_best, rows_of_best
 from mlflow_mleval.report.document import Brief, Document
 from mlflow_mleval.report.figures import Tikz
@@ -423,8 +424,9 @@ def data_over_datasets(c: Comparison) -> Data:
     rest |= {"cliques": c.cliques}
     unit = c.decides_over
     if unit and (c.deciding is None or c.deciding.test.over != unit):  # units where datasets cannot
+        said = [c.decision, *(doc.plain(sentence.text) for sentence in decision.by_fold(c))]
         cliques, _ = cliques_with_letters(apart(c.order, c.told_apart))
-        rest |= {"decides": unit, "separated": c.told_apart}
+        rest |= {"decides": unit, "decision": " ".join(said), "separated": c.told_apart}
         rest |= {"cliques": cliques}
     needed = c.needed_by
     if needed is not None:  # the many that nothing carries alone are not listed
