@@ -80,7 +80,7 @@ def test_the_published_study_takes_a_screen_of_24_lines_and_more_on_request():
     text = document(found, PROVENANCE).in_full.render("table")
     assert short.split("\n\n")[0] in text and "| # |" not in text
     flat = " ".join(text.split())
-    assert all(plain(sentence.text) in flat for sentence in verdict(found))
+    assert all(plain(sentence.text) in flat for sentence in verdict(found)[1:])
     assert "12 of 132 results are missing" in flat and PROVENANCE["command"] in flat
     assert all(re.search(rf"^ *\d+  {re.escape(m)} ", text, re.M) for m in found.order)
 
