@@ -270,8 +270,8 @@ class _Gathering:
             "averaged unasked."
         )
         ways: list[tuple[str, dict[str, Any]]] = []
-        if apart := self.telling(mixed):
-            ways.append(("compare them as methods of their own", {"method_by": apart}))
+        if apart := self.apart(mixed):
+            ways.append(("compare them as methods of their own", apart))
         ways.append(("average them all the same", {"duplicates": "mean"}))
         metric, also = self.to_choose_by(mixed)
         if metric:
@@ -312,6 +312,26 @@ class _Gathering:
             key=lambda m: (m in (compared or ()), not _VALIDATION.search(m), m not in declared, m),
         )
         return best, best in compared if compared is not None else len(directed) == 1
+
+    def apart(self, mixed: Mixed) -> dict[str, Any]:
+        """The options that make methods of the candidates; on one dataset where others would have
+        gaps; empty where none does.
+        """
+        rules = self.telling(mixed)
+        if rules and self.selection.missing == "error":
+            named = {key for kind, key in map(key_of, rules) if kind == "param"}
+            kept = [i for i, key in enumerate(self.params) if key in named]
+            rows = self.results.rows[["dataset", "method"]].assign(
+                **{f"param{i}": self.codes[:, i] for i in kept}
+            )
+            there = rows.drop_duplicates()
+            methods = there.drop(columns="dataset").drop_duplicates()
+            if len(there) < len(methods) * there["dataset"].nunique():
+                dataset = self.names[next(iter(mixed))][0]
+                here = {c: names for c, names in mixed.items() if self.names[c][0] == dataset}
+                rules = self.telling(here)
+                return {"datasets": [dataset], "method_by": rules} if rules else {}
+        return {"method_by": rules} if rules else {}
 
     def telling(self, mixed: Mixed) -> list[str]:
         """The rules that name the method now, and the fewest params that tell the candidates apart;

@@ -245,3 +245,4 @@ def test_a_param_that_repeats_the_name_still_names_the_method_of_candidates(nowh
     told = run("runs", "runs.csv", "--max", "test_acc").stdout
     command = told.splitlines()[-1]
     assert "--method-by param:model --method-by param:max_depth" in command
+    assert "--dataset a" in command
