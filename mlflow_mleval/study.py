@@ -584,13 +584,18 @@ def left_out(excluded: Iterable[Excluded]) -> list[str]:
 
     >>> left_out([Excluded("run", "a", "status FAILED"), Excluded("run", "b", "status FAILED")])
     ['Left out: runs a, b: status FAILED.']
-    """
+    >>> left_out([Excluded("run", "rf on iris (1f)", "status FAILED"), Excluded("run", "rf on iris (2a)", "status FAILED")])
+    ['Left out: 2 runs of rf on iris: status FAILED.']
+    """  # noqa: E501
     asked = (gone for gone in excluded if gone.kind != "unasked")
     groups = grouped(((gone.kind, gone.reason), gone.name) for gone in asked)
     told: list[str] = []
     for (kind, why), names in sorted(groups.items(), key=lambda item: -len(item[1])):
+        bare = dict.fromkeys(name.rpartition(" (")[0] or name for name in names)  # without ids
         which = f"{kind}{'s' if len(names) > 1 else ''} {some(names)}"
-        if len(names) > MANY:
+        if len(bare) < len(names) and len(bare) <= MANY:
+            which = f"{count(len(names), kind)} of {some(bare, MANY)}"
+        elif len(names) > MANY:
             which = f"{count(len(names), kind)}, such as {names[0]}"
         told.append(Message(f"Left out: {which}: ", why, "."))
     return told
