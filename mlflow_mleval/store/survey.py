@@ -517,7 +517,9 @@ def _nothing(table: RunsTable, selection: Selection) -> str:
         return ""
     if not len(results):
         if selection.filter_string or selection.since:
-            return f"No run fits what was asked for in {store.store_name()}."
+            late = f"started since {selection.since}"
+            what = "fits the filter" if selection.filter_string else late
+            return f"No run {what} in {store.store_name()}."
         return f"The store {store.store_name()} holds no runs."
     status = Counter(results.frame["status"])
     each = ", ".join(f"{n} {what}" for what, n in status.most_common())

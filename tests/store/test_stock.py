@@ -263,8 +263,8 @@ def test_empty_failed_and_absent(client, log):
     assert "there is no experiment 'brokn'. Did you mean 'broken'?" in text
     assert "`mleval runs` says what they hold" in text
     assert "There is one method only, a, and nothing to compare it with." in said("-n", "other")
-    assert "No run fits what was asked for" in said("-n", "other", "--filter", "params.x = '1'")
-    assert "No run fits what was asked for" in said("-n", "other", "--since", "2999-01-01")
+    assert "No run fits the filter" in said("-n", "other", "--filter", "params.x = '1'")
+    assert "No run started since 2999-01-01" in said("-n", "other", "--since", "2999-01-01")
     assert "there is no run 0123" in mleval("runs", "--run-id", "0123", code=1).stderr
 
 
