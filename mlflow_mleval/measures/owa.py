@@ -471,8 +471,8 @@ def awareness(
     }
 
 
-def hard_measures(means: ArrayLike, n_labels: int | None = None) -> dict[str, Array]:
-    """The measures that follow from the wrong labels alone; arguments as of `awareness`."""
-    summary = awareness(means, n_labels)
+def hard_measures(means: ArrayLike) -> dict[str, Array]:
+    """The measures that follow from the wrong labels alone; `means` as of `awareness`."""
+    summary = awareness(means)
     ends = {"hamming_loss": summary["hamming"], "subset_accuracy": 1 - summary["subset"]}
     return ends | {measure: summary[name] for measure, name in MEASURED.items()}
