@@ -68,9 +68,11 @@ from mlflow_mleval.store.runs_table import (
 )
 from mlflow_mleval.study import Candidate, Study, Survey, Way
 
-#: A param or tag that numbers splits of the data, each a repeat.
 _REPEAT = re.compile(
-    r"((data|cv|outer)[_.-]?)?(split|fold)([_.-]?(id|no|number|index|idx))?", re.IGNORECASE
+    r"((.*[_./:-])?(repeat|repetition|replicate|replication|rep)"
+    r"|((data|cv|outer)[_.-]?)?(?P<split>split|fold))"
+    r"([_.-]?(id|no|number|index|idx))?",
+    re.IGNORECASE,
 )
 #: A metric of one fold: what is before the number, and what is after.
 _FOLD = re.compile(
@@ -422,21 +424,21 @@ class _Stock:
         return [*candidates, Candidate("dataset", "experiment", reason)]
 
     def repeats(self) -> list[Candidate]:
-        """Seeds, and what numbers splits."""
+        """Seeds, and what is called like a repeat."""
         candidates = _first_of("repeats", self.selection.repeats_by)
         for v in self.variables.itertuples(index=False):
-            values = count(v.values, "value")
+            values, at = count(v.values, "value"), _REPEAT.fullmatch(v.name)
             if v.kind == "param" and is_seed(v.name):
                 reason = (
                     f"a seed, with {values}: runs that differ in nothing else are repeats without "
                     "any option"
                 )
-            # a variable counts splits only where it holds whole numbers, for a share or a kind of
-            # split is a setting
+            # of splits and folds a variable counts them only where it holds whole numbers, for a
+            # share or a kind of split is a setting
             elif (
-                not self.selection.repeats_by
-                and _REPEAT.fullmatch(v.name)
-                and all(map(str.isdecimal, v.examples))
+                at
+                and not self.selection.repeats_by
+                and (not at["split"] or all(map(str.isdecimal, v.examples)))
             ):
                 reason = f"is called like one; {values}"
             else:
