@@ -417,6 +417,7 @@ _TAGS = {
     "propensities": schema.TAG_PROPENSITIES,
     "weights": schema.TAG_WEIGHTS,
     "folds": schema.TAG_FOLDS,
+    "commit": "mlflow.source.git.commit",
 }
 
 
@@ -447,7 +448,7 @@ class Results:
     rows: `COLUMNS`, and what tells whether runs compare: method_by and dataset_by, the rules that
         named them; protocol, over how many folds (1 is hold-out, −1 an unknown number, 0 where
         nobody says); searched, whether it is what a search says of its winner; hierarchy,
-        propensities, weights, and folds as our tag has them.
+        propensities, weights, commit, and folds as our tag has them.
     values: One column a measure, NaN where a run has none.
     plain: Which of them were logged without our prefix, though they are named like our measures.
     keys: The metrics whose names MLflow made of calls, by measure, empty where there is none.

@@ -366,6 +366,7 @@ class _Gathering:
         by_cell = finished[several].groupby(self.cell)
         sizes, done = by_cell.size(), by_cell.sum()
         having = self.results.values[several].notna().groupby(self.cell).sum()
+        commits = rows.loc[several & (rows["commit"] != ""), "commit"].str[:7].groupby(self.cell)
         found: dict[str, Iterable[tuple[int, str]]] = {
             "Repeats have the same seed and other results, and all of them count": zip(
                 twice["cell"], twice["repeat"], strict=True
@@ -378,6 +379,12 @@ class _Gathering:
                 (c, f"{m} in {done[c] - having.at[c, m]} of {done[c]}")
                 for m in having
                 for c in having.index[(having[m] > 0) & (having[m] < done)]
+            ),
+            "Repeats were made by different versions of the code (their Git commits differ)": (
+                (c, commit)
+                for c, held in commits.unique().items()
+                if len(held) > 1
+                for commit in sorted(held)
             ),
         }
         doubts = []
