@@ -313,8 +313,9 @@ def create(
 ) -> Run:
     """A new run, which starts at this time, in milliseconds; by default now.
 
-    MLflow repeats no request that creates where the server answers 503, for the run may be there
-    all the same. One whose tags claim a result is looked for then, and asked for once more.
+    MLflow repeats no request that creates where the server answers 503 or cuts the line, for the
+    run may be there all the same. One whose tags claim a result is looked for then, and asked for
+    once more.
     """
     name, written, claim = name[: schema.MAX_RUN_NAME], packed(tags), tags.get(schema.TAG_CLAIM)
 
@@ -322,7 +323,7 @@ def create(
     try:
         run = make()
     except StoreError as error:
-        if claim is None or error.code != "TEMPORARILY_UNAVAILABLE":
+        if claim is None or error.code != store.UNANSWERED:
             raise
         there = store.having(client, [experiment_id], schema.TAG_CLAIM, claim)
         run = there[0] if there else make()

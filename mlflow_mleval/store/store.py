@@ -34,6 +34,7 @@ from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
 from mlflow.tracking.context.registry import resolve_tags
 from mlflow.utils.logging_utils import suppress_logs
 from mlflow.utils.search_utils import SearchUtils
+from urllib3.exceptions import ProtocolError
 
 from mlflow_mleval import secrets
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
@@ -51,6 +52,8 @@ _TRIES = 12
 _WRITES = ("create_", "log_", "set_", "update_", "delete_")
 _READS = {"search_runs": "search"}
 _SECONDS = 0.05, 2.0
+#: The code of a failed request that may have been done all the same, as MLflow has it of a 503.
+UNANSWERED = "TEMPORARILY_UNAVAILABLE"
 #: How databases say that somebody else has been quicker; nothing of the request has been done then.
 _CONFLICTS = (
     "unique constraint",
@@ -702,8 +705,10 @@ def store_errors(doing: str) -> Iterator[None]:
 
             version = f"SQLAlchemy's version is {sqlalchemy.__version__}"
             text += f" Install {error.name}, which that store takes ({version})."
-        elif _connection_error(error) is not None:
+        elif (lost := _connection_error(error)) is not None:
             text += " Is the server running, and is MLFLOW_TRACKING_URI right?"
+            if lost.args and isinstance(lost.args[0], ProtocolError):
+                code = UNANSWERED  # the line was cut: what was asked may have been done
         elif not isinstance(error, MlflowException):
             text += " Is MLFLOW_TRACKING_URI right?"
         elif code == "UNAUTHENTICATED":

@@ -466,18 +466,19 @@ def test_a_server_that_is_down_is_not_waited_for(unset, monkeypatch):
 @pytest.mark.skipif(
     Version(mlflow.__version__) < Version("3.18"), reason="before, MLflow itself asks again"
 )
+@pytest.mark.parametrize("is_cut", [True, False])
 @pytest.mark.parametrize("commits", [True, False])
-def test_a_503_for_a_new_run_makes_one_run(server, monkeypatch, commits):
-    """A server may say 503 of a run that it has made all the same."""
+def test_a_503_or_no_answer_for_a_new_run_makes_one_run(server, monkeypatch, commits, is_cut):
+    """A server may say 503 of a run that it has made all the same, or cut the line."""
     refused = []
 
     def busy(asked):
         if refused or not asked.path.endswith("runs/create"):
             return asked.pass_on(server)
         refused.append(asked.answer_of(server) if commits else None)
-        return asked.send_error(503)
+        return asked.connection.close() if is_cut else asked.send_error(503)
 
-    name = f"busy {commits}"
+    name = f"busy {commits} {is_cut}"
     with answering(busy) as url:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # as MLflow 3.18 creates
