@@ -253,8 +253,8 @@ def split_facts(Y: Any, splits: Splits) -> LogOptions:
     """What pairs the folds of one run with those of another."""
     return LogOptions(
         truth=Y,
-        test_indices=[test for _, test in splits],
-        n_train=[len(train) for train, _ in splits],
+        test_indices={i: test for i, (_, test) in enumerate(splits)},
+        n_train={i: len(train) for i, (train, _) in enumerate(splits)},
     )
 
 

@@ -33,8 +33,8 @@ def log_evaluation(
     step: int | None = None,
     run_id: str | None = None,
     experiment_name: str | None = None,
-    test_indices: Sequence[Any] | None = None,
-    n_train: Sequence[int] | None = None,
+    test_indices: Sequence[Any] | Mapping[Hashable, Any] | None = None,
+    n_train: int | Sequence[int] | Mapping[Hashable, int] | None = None,
     measures: Iterable[str] | None = None,
     log_instances: bool = False,
     clusters: ArrayLike | None = None,
@@ -69,10 +69,10 @@ def log_evaluation(
     experiment_name : str, optional
         Log into a new run of this experiment, even while a run is active. The experiment is made if
         there is none.
-    test_indices : sequence of R arrays of int, optional
+    test_indices : sequence of R arrays of int, or mapping of fold to array, optional
         Which instances of the dataset each fold tests. Their SHA-256 is logged, so that a
         comparison by fold can tell whether the folds of two runs are pairs.
-    n_train : sequence of R int, optional
+    n_train : int, sequence of R int, or mapping of fold to int, optional
         Instances that each fold was trained on; tests over folds need it to allow for training data
         that folds share.
     measures : iterable of str, optional
@@ -155,8 +155,8 @@ class LogOptions:
 
     measures: Iterable[str] | None = None
     log_instances: bool = False
-    test_indices: Sequence[Any] | None = None
-    n_train: Sequence[int] | None = None
+    test_indices: Sequence[Any] | Mapping[Hashable, Any] | None = None
+    n_train: int | Sequence[int] | Mapping[Hashable, int] | None = None
     clusters: ArrayLike | None = None
     selected_among: int | None = None
     tags: Mapping[str, str] | None = None
@@ -247,9 +247,16 @@ def _fold_values(values: Any, name: str, ev: Evaluation) -> dict[Hashable, Any]:
     if values is None:
         return {}
     keys = list(ev.sums)
-    if not isinstance(values, (Sequence, np.ndarray)) or len(values) != len(keys):
-        got = f"{len(values)}" if hasattr(values, "__len__") else repr(values)
-        raise ValueError(f"`{name}` must hold a value for each of {len(keys)} folds, got {got}.")
+    if isinstance(values, Mapping):
+        if values.keys() != set(keys):
+            raise ValueError(
+                f"`{name}` must have the folds of `ev`, {keys!r}, as keys, got {list(values)!r}."
+            )
+        return {key: values[key] for key in keys}
+    if np.isscalar(values):
+        return dict.fromkeys(keys, values)
+    if len(values) != len(keys):
+        raise ValueError(f"`{name}` must hold values of {len(keys)} folds, got {len(values)}.")
     return dict(zip(keys, values, strict=True))
 
 

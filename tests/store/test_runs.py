@@ -77,7 +77,7 @@ def test_what_a_run_holds(client):
     indices = [np.flatnonzero(np.arange(200) % 5 == f) for f in range(5)]
     given = {"note": "mine", "mleval.status": "dnf", "mleval.conventions": "mulan"}
     what = {"method": "BR", "dataset": "yeast", "experiment_name": "x", "tags": given}
-    what |= {"test_indices": indices, "n_train": [160] * 5, "log_instances": True}
+    what |= {"test_indices": indices, "n_train": 160, "log_instances": True}
     run_id = mleval.log_evaluation(ev, **what)
     run = client.get_run(run_id)
     assert run.info.status == "FINISHED" and run.info.run_name == "BR · yeast"
@@ -243,13 +243,9 @@ def test_what_cannot_be_logged_is_refused_before_anything_is_written(client):
         ({"method": 3}, TypeError, "`method` must be text, got int"),
         ({"dataset": "x" * 9000}, ValueError, "`dataset` must be a name"),
         ({"run_id": "0" * 32}, ValueError, "must not both be given"),
-        ({"n_train": [1, 2]}, ValueError, "`n_train` must hold a value for each of 5 folds, got 2"),
-        (
-            {"n_train": [0] * 5},
-            ValueError,
-            "`n_train` must hold numbers of fitted instances, got 0",
-        ),
-        ({"n_train": 160}, ValueError, "`n_train` must hold a value for each of 5 folds, got 160"),
+        ({"n_train": [1, 2]}, ValueError, "`n_train` must hold values of 5 folds"),
+        ({"n_train": 0}, ValueError, "`n_train` must hold numbers of fitted instances, got 0"),
+        ({"n_train": {9: 1}}, ValueError, "`n_train` must have the folds"),
         ({"test_indices": [[0]] * 5}, ValueError, "must hold the 40 instances of fold 0, got 1"),
         ({"test_indices": [["a"] * 40] * 5}, ValueError, "`test_indices` must hold rows"),
         ({"measures": ["f2"]}, ValueError, "`measures` must name .* got 'f2'"),
@@ -308,7 +304,7 @@ def test_the_digest_of_the_split_is_that_of_its_parts(client):
     ev, y = made()
     parts = [np.flatnonzero(np.arange(200) % 5 == f) for f in range(5)]
     same = [parts, [p[::-1] for p in parts], [p.tolist() for p in parts]]
-    same += [np.array(parts, np.int32)]
+    same += [dict(enumerate(parts)), np.array(parts, np.int32)]
     digests = [tags_of(client, ev, test_indices=s)["mleval.split_digest"] for s in same]
     swapped = tags_of(client, ev, test_indices=[parts[1], parts[0], *parts[2:]])
     assert {*digests} == {digests[0]} != {swapped["mleval.split_digest"]}
