@@ -208,13 +208,17 @@ def _names(
         return unique_names(y_score.columns, "y_score.columns", len(y_score.columns), "classes")
     if n_classes is None or len(seen) == n_classes:
         return tuple(seen)
+    usual: tuple[Hashable, ...] = tuple(range(n_classes))
+    hint = " If these are measurements, it is a regression, and mleval evaluates none."
+    if true.dtype.kind not in "iuf":
+        usual, hint = (False, True), ""
     # of several classes only those that begin with 0 are surely 0, 1, 2, …
-    if set(seen) <= set(range(n_classes)) and (0 in seen or n_classes == _BINARY):
-        return tuple(range(n_classes))
+    known = len(usual) == n_classes and {*seen} <= {*usual}
+    if known and (0 in seen or n_classes == _BINARY):
+        return usual
     raise ValueError(
         f"`label_names` must name the {n_classes} classes in the order of the scores, got none, "
-        f"and `y_true` has {count(len(seen), 'class')} ({some(map(repr, seen), 8)}). If these are "
-        "measurements, it is a regression, and mleval evaluates none."
+        f"and `y_true` has {count(len(seen), 'class')} ({some(map(repr, seen), 8)}).{hint}"
     )
 
 

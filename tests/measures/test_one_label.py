@@ -62,6 +62,8 @@ def test_binary_in_each_form():
     # A batch may hold one class only.
     assert mleval.evaluate([1], [0.8]).label_names == (0, 1)
     assert mleval.evaluate([True], [0.8]).label_names == (False, True)
+    with pytest.raises(ValueError, match=r"the 3 classes .* 1 class \(False\)\.$"):
+        mleval.evaluate([False], [[0.2, 0.3, 0.5]])
 
 
 def test_one_instance_and_one_class():
