@@ -361,7 +361,7 @@ def cliques(separated: pd.DataFrame) -> list[list[Any]]:
     together = ~separated.to_numpy(dtype=bool)
     np.fill_diagonal(together, False)
     groups = _all_cliques(together)
-    if not groups:  # there are too many: each is grown from a pair that none of them holds yet
+    if not groups:  # there are too many: each is grown from an open pair by what closes most
         warnings.warn(
             "the graph of unseparated methods has more than "
             f"{max(MAX_CLIQUES, len(together))} maximal cliques; some are shown that hold every "
@@ -369,14 +369,18 @@ def cliques(separated: pd.DataFrame) -> list[list[Any]]:
             stacklevel=2,
         )
         groups = [[int(v)] for v in np.flatnonzero(~together.any(axis=0))]
-        left = together.copy()
-        while left.any():
-            a, b = np.unravel_index(int(np.argmax(left)), left.shape)
-            clique, common = [int(a), int(b)], together[a] & together[b]
+        open_pairs = together.astype(np.int32)
+        while open_pairs.any():
+            a, b = np.unravel_index(int(np.argmax(open_pairs)), open_pairs.shape)
+            clique = [int(a), int(b)]
+            common = together[a] & together[b]
+            fresh = open_pairs[a] + open_pairs[b]  # pairs with the clique, by what joins it
             while common.any():
-                clique.append(int(np.argmax(common)))
-                common &= together[clique[-1]]
-            left[np.ix_(clique, clique)] = False
+                v = int(np.argmax(np.where(common, fresh, -1)))
+                clique.append(v)
+                common &= together[v]
+                fresh += open_pairs[v]
+            open_pairs[np.ix_(clique, clique)] = 0
             groups.append(clique)
     return [
         separated.index[members].tolist() for members in sorted(sorted(group) for group in groups)
