@@ -214,6 +214,15 @@ def test_a_graph_with_too_many_cliques_gives_some_that_hold_every_pair():
     assert (held == ~apart).all()
 
 
+def test_of_too_many_cliques_those_that_hold_most_open_pairs_are_shown():
+    rng, n = np.random.default_rng(0), 300
+    place, noise = rng.normal(size=n), rng.normal(size=(n, n))
+    apart = np.abs(place[:, None] - place) + 0.15 * (noise + noise.T) > 1.5
+    np.fill_diagonal(apart, False)
+    with pytest.warns(UserWarning, match="more than 1000 maximal cliques"):
+        assert len(cliques(pd.DataFrame(apart))) < n  # grown in any order they are 764
+
+
 def test_more_groups_than_letters():
     groups = [[i] for i in range(110)]
     shown = letters(groups, list(range(110)))
