@@ -91,16 +91,20 @@ def open_predictions(
     read.
     """
     path = Path(path)
+    opened = {"parquet": open_parquet_predictions, "npz": open_npz, "csv": open_csv}
     try:
-        with path.open("rb") as file:
-            start = file.read(4)
-        if start == b"PAR1":
-            return open_parquet_predictions(path, progress)
-        if start in (b"PK\3\4", b"PK\5\6"):
-            return open_npz(path, progress)
-        return open_csv(path, progress)
+        return opened[_format(path)](path, progress)
     except OSError as error:
         raise unreadable(path, error) from error
+
+
+def _format(path: Path) -> str:
+    """Whether it is a parquet, an npz or else a CSV file, by how it begins."""
+    with path.open("rb") as file:
+        start = file.read(4)
+    if start == b"PAR1":
+        return "parquet"
+    return "npz" if start in (b"PK\3\4", b"PK\5\6") else "csv"
 
 
 # ---- npz -----------------------------------------------------------------------------------------
@@ -202,9 +206,7 @@ def read_matrix(path: str | Path, labels: bool) -> sparse.csr_array:
     """
     path = Path(path)
     try:
-        with path.open("rb") as file:
-            packed = file.read(4) in (b"PK\3\4", b"PK\5\6")
-        if packed:
+        if _format(path) == "npz":
             _npz_arrays(path)  # what is damaged, or unpacks to hundreds of times its size
             matrix = sparse.csr_array(sparse.load_npz(path))
             matrix.check_format(full_check=True)
@@ -389,7 +391,7 @@ def evaluate_file(
     kept = instances or together is not None
     evaluate_part = partial(evaluate_part, instances=kept)
     whole = _whole(source.batches, evaluate_part, Path(path).name, probabilities, say)
-    if instances and Path(path).suffix != ".npz":
+    if instances and _format(Path(path)) != "npz":
         # what would be taken for a value or a cluster of its instance is none
         rows = present(whole.instances)
         taken = {cluster, INSTANCE, SAMPLE_WEIGHT, CLUSTER, *rows}
@@ -443,20 +445,19 @@ def _whole(
 def _column(path: str | Path, name: str, argument: str) -> pd.Series:
     """One column of a CSV or parquet file, or an array of an npz file, with a value a row."""
     path = Path(path)
+    kind = _format(path)
     try:
-        if path.suffix == ".npz":
+        if kind == "npz":
             return pd.Series(_as_text(_npz_arrays(path)[name]))
-        if path.suffix == ".parquet":
+        if kind == "parquet":
             file = _parquet_file(path)
             _refuse_large(path, file, [name])
             return file.read([name]).to_pandas()[name]
-        if path.suffix == ".csv":
-            return pd.read_csv(path, usecols=[name], dtype=str, keep_default_na=False)[name]
+        return pd.read_csv(path, usecols=[name], dtype=str, keep_default_na=False)[name]
     except (ValueError, KeyError) as error:
         raise ValueError(
             f"`{argument}` must be a column of {path.name!r}, got {name!r}."
         ) from error
-    raise ValueError(f"`{argument}` must go with a CSV, parquet or npz file, got {path.name!r}.")
 
 
 def unrounded(scores: Any) -> tuple[Any, str]:

@@ -154,13 +154,13 @@ def test_a_column_of_clusters_widens_the_intervals_wherever_it_comes_from(tmp_pa
     assert own.n_clusters == 12
     with pytest.raises(ValueError, match="one value for each of the 60 instances"):
         with_clusters(ev, of[:5])
-    path = tmp_path / "predictions.csv"
+    path = tmp_path / "predictions.txt"  # what a file is, it says itself
     sides = {"true": true.astype(int), "pred": pred.astype(int)}
     columns = {f"{side}_{k}": x[:, k] for side, x in sides.items() for k in range(2)}
     pd.DataFrame({**columns, "patient": of}).to_csv(path, index=False)
     read = measure_intervals(evaluate_file(path, cluster="patient")).table
     np.testing.assert_allclose(read["ci_low"], robust.table["ci_low"].reindex(read.index))
-    said = r"`cluster` must be a column of 'predictions\.csv', got 'ward'"
+    said = r"`cluster` must be a column of 'predictions\.txt', got 'ward'"
     with pytest.raises(ValueError, match=said):
         evaluate_file(path, cluster="ward")
 
