@@ -326,12 +326,10 @@ class _Instance:
                 if old is None or way.bit_count() < old.bit_count():
                     fewest[way & self.shared] = way
                 if len(fewest) > _WAYS:
+                    self.exact = False
                     break
             ways[node] = fewest
-        paths = list(ways.get(side.low[leg], {}).values())
-        if len(paths) > _WAYS:
-            self.exact = False
-        return paths[:_WAYS]
+        return list(ways.get(side.low[leg], {}).values())[:_WAYS]
 
     def solve(self) -> tuple[int, int, int, bool]:
         """Sizes of the intersection and of both graphs, and whether the search was exhaustive."""
