@@ -40,8 +40,8 @@ class HuggingFaceCallback(TrainerCallback):
     extract : callable, optional
         ``(predictions, label_ids) -> (y_true, y_score)``, tensors or arrays, from what the model
         returned for a batch or for all instances. By default the first output holds logits, which
-        become probabilities: by the sigmoid where an instance has a row of labels, by the softmax
-        where it has one class.
+        become probabilities: by the sigmoid where an instance has a row of labels or one logit, by
+        the softmax where it has one class of several.
     prefix : str
         Which evaluation counts: of several validation sets, ``"eval_NAME"``.
     **options
@@ -139,7 +139,9 @@ def _from_logits(predictions: Any, label_ids: Any) -> Scored:
         from_tensor(v[0] if isinstance(v, tuple) else v) for v in (label_ids, predictions)
     )
     logits = logits.astype(float)
-    return truth, expit(logits) if truth.ndim == 2 else softmax(logits, axis=1)
+    # a single logit is that of the second of two classes
+    by_sigmoid = truth.ndim == 2 or logits.shape[1] == 1
+    return truth, expit(logits) if by_sigmoid else softmax(logits, axis=1)
 
 
 def _given(ev: Evaluation | None, prefix: str) -> Evaluation:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from callback_cases import assert_end, assert_epochs, history, one_warning, tags_of
 
+import mlflow_mleval as mleval
 from mlflow_mleval.store import schema
 
 pytest.importorskip("torch")
@@ -12,7 +13,13 @@ pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 import torch
 from scipy.special import expit
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    EvalPrediction,
+    Trainer,
+    TrainingArguments,
+)
 
 from mlflow_mleval.training.callbacks.huggingface import HuggingFaceCallback
 
@@ -149,6 +156,13 @@ def test_without_a_run_the_trainer_still_gets_its_measures(client, tmp_path, dat
     with one_warning("No run is active", active=False):
         trainer = fit(tmp_path, data, HuggingFaceCallback(**NAMES))
     assert "eval_micro_f1" in trainer.state.log_history[-2] and not client.search_runs(["0"])
+
+
+def test_a_single_logit_is_that_of_the_second_of_two_classes():
+    logits = np.array([[-2.0], [0.5], [3.0]])
+    found = HuggingFaceCallback(**NAMES)(EvalPrediction(logits, np.array([0, 1, 1])))
+    expected = mleval.evaluate([0, 1, 1], expit(logits[:, 0])).measures
+    assert found["log_loss"] == pytest.approx(expected["log_loss"])
 
 
 @pytest.mark.parametrize("broken", ["no evaluation", "other labels"])
