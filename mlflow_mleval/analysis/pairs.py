@@ -178,13 +178,8 @@ def mean_intervals(
 
 def holm(pvalues: ArrayLike) -> AnyArray:
     """Holm's correction along the last axis; NaN where there is no test, which does not count."""
-    pvalues = np.asarray(pvalues, dtype=float)
-    order = np.argsort(pvalues, axis=-1, kind="stable")
-    left = (~np.isnan(pvalues)).sum(axis=-1, keepdims=True) - np.arange(pvalues.shape[-1])
-    ranked = np.take_along_axis(pvalues, order, axis=-1) * np.maximum(left, 1)
-    out = np.empty_like(pvalues)
-    np.put_along_axis(out, order, np.minimum(1.0, np.maximum.accumulate(ranked, axis=-1)), axis=-1)
-    return out
+    rows = np.asarray(pvalues, dtype=float)
+    return np.apply_along_axis(lambda row: stepped(row, row[~np.isnan(row)]), -1, rows)
 
 
 def stepped(pvalues: AnyArray, worst: AnyArray, extra: int = 0) -> AnyArray:
@@ -323,9 +318,8 @@ def better_first(pairs: pd.DataFrame, turned: ArrayLike) -> pd.DataFrame:
 
 def better_and_worse(pairs: pd.DataFrame, by: str) -> list[Pair]:
     """The methods of each row, the better first by the sign of a column."""
-    behind = pairs[by] < 0
-    sides = (pairs[a].mask(behind, pairs[b]).to_numpy(object) for a, b in (PAIR, PAIR[::-1]))
-    return list(zip(*sides, strict=True))
+    turned = better_first(pairs[PAIR], pairs[by] < 0)
+    return [*turned.itertuples(index=False, name=None)]
 
 
 def behind(pairs: pd.DataFrame, order: Sequence[Hashable]) -> AnyArray:
@@ -368,19 +362,16 @@ def cliques(separated: pd.DataFrame) -> list[list[Any]]:
             "pair.",
             stacklevel=2,
         )
-        groups = [[int(v)] for v in np.flatnonzero(~together.any(axis=0))]
-        left = together.copy()
+        left = together | np.eye(len(together), dtype=bool)
         while left.any():
-            a, b = np.unravel_index(int(np.argmax(left)), left.shape)
-            clique, common = [int(a), int(b)], together[a] & together[b]
+            clique = [int(at) for at in np.unravel_index(int(np.argmax(left)), left.shape)]
+            common = together[clique].all(axis=0)
             while common.any():
                 clique.append(int(np.argmax(common)))
                 common &= together[clique[-1]]
             left[np.ix_(clique, clique)] = False
-            groups.append(clique)
-    return [
-        separated.index[members].tolist() for members in sorted(sorted(group) for group in groups)
-    ]
+            groups.append([*{*clique}])
+    return [separated.index[members].tolist() for members in sorted(map(sorted, groups))]
 
 
 def cliques_with_letters(separated: pd.DataFrame) -> tuple[list[list[Any]], dict[Any, str]]:
@@ -561,7 +552,8 @@ class PairTests(Reported):
     @property
     def better(self) -> list[tuple[Any, Any]]:
         """The separated pairs (better, worse) but those of which each is better on some measure."""
-        return [(a, b) for a, b in self.separated if (b, a) not in self.separated]
+        separated = self.separated
+        return [(a, b) for a, b in separated if (b, a) not in separated]
 
     def is_separated(self, a: Hashable, b: Hashable) -> bool:
         """Whether the two methods are separated, in either direction."""
@@ -687,14 +679,13 @@ def crossings(tests: Mapping[str, PairTests]) -> Crossings:
     either is.
     """
     rows = rows_of_tests(tests)
-    rows = rows[rows["separated"].astype(bool) & (rows["difference"].abs() > 0)]
+    rows = rows[rows["separated"].astype(bool)]
     rows = better_first(rows, rows["method_a"].map(str) > rows["method_b"].map(str))
     found: dict[tuple[Any, ...], list[str]] = {}
     for (a, b, measure), each in rows.groupby([*PAIR, "measure"], sort=False):
-        ahead = each["difference"] > 0
-        on_a, on_b = (*each["dataset"][ahead],), (*each["dataset"][~ahead],)
-        if on_a and on_b:
-            found.setdefault((a, b, on_a, on_b), []).append(measure)
+        where = each.groupby(np.sign(each["difference"]))["dataset"].agg(tuple)
+        if {-1, 1} <= {*where.index}:
+            found.setdefault((a, b, where[1], where[-1]), []).append(measure)
     return [(measures, {a: on_a, b: on_b}) for (a, b, on_a, on_b), measures in found.items()]
 
 
@@ -719,18 +710,14 @@ def jointly(tests: Mapping[str, Kind]) -> dict[str, Kind]:
     """
     if not tests:
         return {}
-    tables = [one.table.copy() for one in tests.values()]
-    first = next(iter(tests.values()))
-    total = 0
+    first, tables = next(iter(tests.values())), [one.table.copy() for one in tests.values()]
+    total = sum(int(table["pvalue"].count()) for table in tables)
     for prefix in ("", *first.beside):
-        raw, corrected = (f"{prefix}{end}" for end in ("pvalue", "corrected"))
-        corrected = corrected if prefix else "pvalue_corrected"
-        within = "pvalue_corrected" if first.one_family else raw
+        within = "pvalue_corrected" if first.one_family else f"{prefix}pvalue"
         pvalues = [table[within].to_numpy(float) for table in tables]
         worst = [p.max(keepdims=True) if first.one_family else p[~np.isnan(p)] for p in pvalues]
         for table, p in zip(tables, pvalues, strict=True):
-            table[corrected] = stepped(p, np.concatenate(worst))
-        total = total or sum(int(table[raw].notna().sum()) for table in tables)
+            table[f"{prefix or 'pvalue_'}corrected"] = stepped(p, np.concatenate(worst))
     return {
         dataset: one.corrected(
             table.assign(separated=table["pvalue_corrected"] <= one.alpha), len(tests), total

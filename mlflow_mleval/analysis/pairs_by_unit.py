@@ -329,16 +329,16 @@ def instance_tests(
         found.insert(place, f"{test}_corrected", holm(found[f"{test}_pvalue"]))
     sums = np.concatenate(swapped)
     start = len(methods) * np.arange(len(names))
-    a, b = ((side[:, None] + start).ravel() for side in pairs)
+    first, second = ((side[:, None] + start).ravel() for side in pairs)
     size = np.sqrt(moments.squares)
     size[size == 0] = 1.0
     statistic = np.abs(moments.total) / size
-    counts = step_down(statistic, _differences(sums, a, b, size), sums.shape[1])
+    counts = step_down(statistic, _differences(sums, first, second, size), sums.shape[1])
     own, corrected = (reached / sums.shape[1] for reached in (counts.own, counts.joint))
     largest_score = np.empty(0)
     if at := [*bounded]:
         by_score, joint, largest_score = _score_tests(
-            [*bounded.values()], sums, (a[at], b[at]), n_resamples, seed
+            [*bounded.values()], sums, (first[at], second[at]), n_resamples, seed
         )
         own[at], corrected[at] = np.maximum(own[at], by_score), np.maximum(corrected[at], joint)
     table = pairs_by_measure(
