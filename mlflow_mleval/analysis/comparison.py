@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,7 +83,6 @@ from mlflow_mleval.selection import Choices
 from mlflow_mleval.sentences import Argument, Message
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import (
-    AnyArray,
     at_least_one,
     known_keywords,
     one_of,
@@ -188,12 +188,9 @@ class Comparison(Detailed):
         unit = self.decides_over
         if not unit or (self.deciding is not None and self.deciding.test.over == unit):
             return self.separated
-        pairs = {
-            (str(better), str(worse)): None
-            for tests in self.tests_over(unit).values()
-            for better, worse in tests.better
-        }
-        return [(better, worse) for better, worse in pairs if (worse, better) not in pairs]
+        found = chain.from_iterable(tests.better for tests in self.tests_over(unit).values())
+        pairs = dict.fromkeys((str(better), str(worse)) for better, worse in found)
+        return [pair for pair in pairs if pair[::-1] not in pairs]
 
     @cached_property
     def best_set(self) -> list[str]:
@@ -286,8 +283,8 @@ class Comparison(Detailed):
             values = self.table[self.order].to_numpy(float)[0]
             first, second = np.triu_indices(len(values), 1)
             size = values[first] - values[second]
-            counts = {"wins": size > 0, "ties": size == 0, "losses": size < 0}
             known = {"n": 1, "mean_difference": size, **named_pairs(self.order, first, second)}
+            counts = {"wins": size > 0, "ties": size == 0, "losses": size < 0}
             rows = pd.DataFrame({**known, **counts}).astype(dict.fromkeys(counts, int))
         if isinstance(self.deciding.result, MaxTResult):
             flows = {"mean_difference": "flow_difference", "low": "flow_low", "high": "flow_high"}
@@ -303,23 +300,16 @@ class Comparison(Detailed):
         for made in others:
             pairs[made.test.column] = cells_of_pairs(made.result.pvalues, pairs)
         pairs["separated"] = cells_of_pairs(apart(self.order, self.separated), pairs)
-        pairs["doubts"] = self._doubts_of(pairs)
+        counted = self.deciding.test.by_mean_ranks or self.options["missing_is_failure"]
+        filled = pairs[PAIR].isin({method for _, method in self.study.filled}).any(axis=1)
+        often = f"results of the two were filled by the policy {self.study.missing}"
+        # objects, for texts of numpy take the room of the longest in every row
+        pairs["doubts"] = pd.Series("", pairs.index, dtype=object)
+        pairs.loc[pairs["separated"] & filled & counted, "doubts"] = often
         keys = pairs.assign(kept=~pairs["separated"], **places(pairs, self.order))
         by = ["kept", self.deciding.test.sort, "mean_rank_difference", "a", "b"]
         columns += [*(made.test.column for made in others), "separated", "doubts"]
         return pairs.reindex(keys.sort_values(by).index, columns=columns).reset_index(drop=True)
-
-    def _doubts_of(self, pairs: pd.DataFrame) -> AnyArray:
-        """By row: why a separation is not to be trusted; empty where it is, or where there
-        is none."""
-        assert self.deciding is not None  # where there are pairs
-        counted = self.deciding.test.by_mean_ranks or self.options["missing_is_failure"]
-        filled = {method for _, method in self.study.filled} if counted else set()
-        often = f"results of the two were filled by the policy {self.study.missing}"
-        # objects, for texts of numpy take the room of the longest in every row
-        doubts = np.full(len(pairs), "", dtype=object)
-        doubts[pairs["separated"] & pairs[[*PAIR]].isin(filled).any(axis=1)] = often
-        return doubts
 
     def tests_over(self, unit: str) -> Mapping[str, PairTests]:
         """By dataset, the tests of pairs over a unit; those over all datasets have an empty

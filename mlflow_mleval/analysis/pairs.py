@@ -20,7 +20,6 @@ from scipy import special
 from mlflow_mleval.analysis.promethee import tied_ranks
 from mlflow_mleval.analysis.resampling import up_to_zero
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError, StoreError
-from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.package import Reported
 from mlflow_mleval.sentences import count, did_you_mean, quoted, some
 from mlflow_mleval.validation import (
@@ -29,7 +28,6 @@ from mlflow_mleval.validation import (
     Places,
     at_least_one,
     in_pandas,
-    one_of,
     refuse_keywords,
 )
 
@@ -73,12 +71,10 @@ class PairDifferences:
     def __init__(
         self,
         table: ArrayLike | pd.DataFrame,
-        direction: Direction = "max",
         control: Hashable | None = None,
         *,
         name: str = "table",
     ) -> None:
-        one_of(direction, "direction", ("max", "min"))
         self.frame = incomplete_table(table, name)
         values = self.frame.to_numpy()
         if bad := int(np.isinf(values).sum()):
@@ -91,7 +87,7 @@ class PairDifferences:
         self.shape = len(self.a), len(values)
         #: Of each row, how large a difference may be by rounding.
         self.noise = NOISE * np.fmax.reduce(np.abs(values), axis=1, initial=0.0)
-        self._by_method = (-values if direction == "min" else values).T
+        self._by_method = values.T
 
     def __getitem__(self, rows: Any) -> AnyArray:
         found = self._by_method[self.a[rows]]

@@ -307,11 +307,10 @@ def half_widths(flows: pd.DataFrame, result: MaxTResult) -> AnyArray:
     c = critical(result)
     bound = np.zeros((m, m))
     for i in range(m - 1):  # pairs of all methods at once would take gigabytes
-        d = values[:, [i]] - values[:, i + 1 :]
-        n = np.maximum((~np.isnan(d)).sum(axis=0), 1)
-        deviation = np.sqrt(np.nansum((d - np.nansum(d, axis=0) / n) ** 2, axis=0) / n)
+        d = pd.DataFrame(values[:, [i]] - values[:, i + 1 :])
         # on so few datasets that c cannot be reached nothing is separated, however large
-        bound[i, i + 1 :] = c * deviation / np.sqrt(np.maximum(n - c**2, 1))
+        room = np.sqrt(np.maximum(d.count() - c**2, 1))
+        bound[i, i + 1 :] = c * d.std(ddof=0).fillna(0.0) / room
     own = (bound + bound.T).sum(axis=1)
     total = own.sum() / 2 / (m - 1)
     return np.full(m, own[0] / 2) if m == 2 else np.maximum((own - total) / (m - 2), 0.0)
