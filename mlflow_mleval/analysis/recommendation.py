@@ -413,7 +413,7 @@ _TOLD = ["measure", "dataset", "difference", "low", "high", "separated", "n"]
 def _verdict(c: Comparison, a: str, b: str) -> Verdict | None:
     """What the units that decide say; None where they have no difference of the pair."""
     unit, by_dataset = c.decides_over, pd.DataFrame()
-    if c.deciding is not None and c.deciding.test.over == unit and not c.deciding.test.by_unit:
+    if c.deciding is not None and c.deciding.over == unit and not c.deciding.by_unit:
         in_flows = isinstance(c.deciding.result, MaxTResult)  # by one measure, too
         found = c.deciding.result if in_flows else present(c.pairwise)
         rows = rows_of_pair(found.table, a, b).rename(columns={"mean_difference": "difference"})

@@ -27,7 +27,7 @@ from mlflow_mleval.analysis.pairs import (
     incomplete_table,
     pair_positions,
 )
-from mlflow_mleval.analysis.posthoc.max_t import PairsTested, Posthoc, Tested, datasets_needed
+from mlflow_mleval.analysis.posthoc.max_t import PairsTested, Posthoc, datasets_needed
 from mlflow_mleval.analysis.promethee import ends_of_runs
 from mlflow_mleval.sentences import count, some
 from mlflow_mleval.validation import AnyArray, in_pandas, one_of, probability
@@ -180,13 +180,15 @@ class Nemenyi(Posthoc):
     )
     sources = ("Nemenyi 1963", "Demšar 2006")
 
-    def run(self, tested: Tested) -> NemenyiResult:
-        return nemenyi(tested.ranks, tested.alpha)
+    def run(self) -> NemenyiResult:
+        return nemenyi(self.tested.ranks, self.tested.alpha)
 
-    def wording(self, result: NemenyiResult) -> str:
-        return f"{self.title}, critical difference {result.critical_difference:.2f}"
+    @property
+    def wording(self) -> str:
+        return f"{self.title}, critical difference {self.result.critical_difference:.2f}"
 
-    def sentence(self, result: NemenyiResult) -> str:
+    @property
+    def sentence(self) -> str:
         return "Nemenyi's test on mean ranks"
 
 
@@ -216,10 +218,12 @@ class BonferroniDunn(Nemenyi):
     summary = "the same for pairs with one control only"
     sources = ("Dunn 1961", "Demšar 2006")
 
-    def run(self, tested: Tested) -> NemenyiResult:
+    def run(self) -> NemenyiResult:
+        tested = self.tested
         return bonferroni_dunn(tested.ranks, tested.control, tested.alpha)
 
-    def sentence(self, result: NemenyiResult) -> str:
+    @property
+    def sentence(self) -> str:
         return "The Bonferroni-Dunn test on mean ranks"
 
 
@@ -391,17 +395,22 @@ class Wilcoxon(Posthoc):
     summary = "tests a pair of methods by itself, exactly with ties and zeros"
     sources: ClassVar[tuple[str, ...]] = ("Wilcoxon 1945", "Pratt 1959", "Benavoli et al. 2016")
 
-    def run(self, tested: Tested) -> PairwiseResult:
+    def run(self) -> PairwiseResult:
+        tested = self.tested
         return wilcoxon_pairs(tested.table, control=tested.control, alpha=tested.alpha)
 
-    def unable(self, result: PairwiseResult) -> str:
-        return " ".join(result.warnings)
+    @property
+    def unable(self) -> str:
+        return " ".join(self.result.warnings)
 
-    def wording(self, result: PairwiseResult) -> str:
+    @property
+    def wording(self) -> str:
         return f"{self.title}, Holm's correction"
 
-    def sentence(self, result: PairwiseResult) -> str:
-        pairs = "every pair" if result.control is None else f"every pair with {result.control}"
+    @property
+    def sentence(self) -> str:
+        control = self.tested.control
+        pairs = "every pair" if control is None else f"every pair with {control}"
         return f"Wilcoxon's signed-rank test on {pairs}, p-values corrected (holm)"
 
 
@@ -420,16 +429,18 @@ class BenjaminiHochberg(Wilcoxon):
     )
     sources = ("Wilcoxon 1945", "Benjamini & Hochberg 1995")
 
-    def run(self, tested: Tested) -> PairwiseResult:
+    def run(self) -> PairwiseResult:
         from scipy import stats  # takes a third of a second, and is seldom asked for
 
-        tests = super().run(tested)
+        tests = super().run()
         corrected = stats.false_discovery_control(tests.table["pvalue"])
-        significant = corrected <= tested.alpha
+        significant = corrected <= tests.alpha
         table = tests.table.assign(pvalue_corrected=corrected, significant=significant)
         return replace(tests, table=table, warnings=())  # those are of Holm's correction
 
-    def unable(self, result: PairwiseResult) -> str:
+    @property
+    def unable(self) -> str:
+        result = self.result
         needed = datasets_needed(result.alpha)
         if result.n_datasets >= needed:
             return ""
@@ -438,10 +449,12 @@ class BenjaminiHochberg(Wilcoxon):
             f"{needed}."
         )
 
-    def wording(self, result: PairwiseResult) -> str:
+    @property
+    def wording(self) -> str:
         return "Wilcoxon's signed ranks, Benjamini–Hochberg's false discovery rate"
 
-    def sentence(self, result: PairwiseResult) -> str:
+    @property
+    def sentence(self) -> str:
         return "Wilcoxon's signed ranks with the false discovery rate of Benjamini and Hochberg"
 
 
