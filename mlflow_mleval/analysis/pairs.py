@@ -770,15 +770,13 @@ def cluster_numbers(clusters: ArrayLike, n: int, index: Any = None) -> Places:
             "`clusters` must have the index of the instances, got another. Reorder it, or pass "
             "an array."
         )
-    codes, names = pd.factorize(cluster_names(clusters))
-    if codes.shape != (n,):
+    names = cluster_names(clusters)
+    if names.shape != (n,):
         raise ValueError(
             f"`clusters` must hold one value for each of the {n} instances, got shape "
-            f"{codes.shape}."
+            f"{names.shape}."
         )
-    blank = codes < 0
-    codes[blank] = len(names) + np.arange(blank.sum())
-    codes = pd.factorize(codes)[0]
+    codes: Places = pd.factorize(np.where(pd.isna(names), np.arange(n), names))[0]
     if codes.max() == 0:
         raise ValueError(
             "`clusters` must hold at least two clusters, got one. Leave it out if the instances "

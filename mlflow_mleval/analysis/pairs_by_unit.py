@@ -325,8 +325,7 @@ def instance_tests(
     moments = Moments(*np.array(found.pop("moments").tolist()).T)
     bounded = {k: one for k, one in enumerate(found.pop("bounded")) if one is not None}
     for test in ("sign", "wilcoxon"):
-        place = found.columns.get_loc(f"{test}_pvalue") + 1
-        found.insert(place, f"{test}_corrected", holm(found[f"{test}_pvalue"]))
+        found[f"{test}_corrected"] = holm(found[f"{test}_pvalue"])
     sums = np.concatenate(swapped)
     start = len(methods) * np.arange(len(names))
     first, second = ((side[:, None] + start).ravel() for side in pairs)
@@ -531,8 +530,10 @@ def _pair(d: Array, unit: Places | None, noise: float, bound: float | None) -> d
         "difference": d.mean(),
         "sign_statistic": (2 * positive - differ) / np.sqrt(max(differ, 1)),
         "sign_pvalue": min(1.0, 2 * tail),
+        "sign_corrected": np.nan,
         "wilcoxon_statistic": plus.item() / 2,
         "wilcoxon_pvalue": wilcoxon.item(),
+        "wilcoxon_corrected": np.nan,
         "exact": exact,
         "moments": [*Moments.of(sums, sizes)],
         "bounded": None if bound is None else Sample.of(sums, sizes, bound, rounded=True),
