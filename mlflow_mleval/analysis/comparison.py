@@ -54,6 +54,7 @@ from mlflow_mleval.analysis.pairs import (
     pair_matrix,
     places,
     possible_ranks,
+    rows_of_tests,
 )
 from mlflow_mleval.analysis.posthoc import asked_names, make_tests
 from mlflow_mleval.analysis.posthoc.max_t import (
@@ -849,5 +850,5 @@ def tests_of_repeats(study: Study, measures: list[str], alpha: float) -> dict[st
     from mlflow_mleval.analysis.pairs_by_unit import FEWEST, compare_all_repeats
 
     tests = compare_all_repeats(study, {}, measures, alpha=alpha)
-    tested = [one.table.loc[one.table["pvalue"].notna(), "n"] for one in tests.values()]
-    return tests if tested and pd.concat(tested).min() >= FEWEST else {}
+    tested = rows_of_tests(tests).dropna(subset="pvalue")
+    return tests if tested["n"].min() >= FEWEST else {}

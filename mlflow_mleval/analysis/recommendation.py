@@ -77,7 +77,7 @@ def decision(c: Comparison) -> Decision:
     best = c.best_set
     return Decision(
         evidence=c.decides_over,
-        ahead=[m for m in c.leaders if m in best] or best[:1],
+        ahead=c.leaders or best[:1],
         best_set=best,
         worse=order.difference(best, sort=False).tolist(),
         next=rest[0] if rest else None,
@@ -198,11 +198,10 @@ def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
     """By measure: value; sd and standard_error over n repeats."""
     study = c.study
     cell = (dataset, method)
-    table = pd.DataFrame({"value": study.values.loc[cell]})
-    for name, values in (("sd", study.spread), ("standard_error", study.standard_errors)):
-        table[name] = values.loc[cell] if cell in values.index else float("nan")
-    table["n"] = len(_rows_of_cell(study.repeats, *cell))
-    return table
+    tables = {"value": study.values, "sd": study.spread, "standard_error": study.standard_errors}
+    columns = {name: values.reindex([cell]).iloc[0] for name, values in tables.items()}
+    n = len(_rows_of_cell(study.repeats, *cell))
+    return pd.DataFrame(columns, study.values.columns).assign(n=n)
 
 
 def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:
