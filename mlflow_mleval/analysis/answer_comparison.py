@@ -100,21 +100,7 @@ def aligned(
         rows = a.values.index.isin(common)
         alike[method] = replace(a, values=a.values.loc[rows, measures], about=a.about.loc[rows])
     notes = [*chain.from_iterable(a.notes for a in every), *notes, *_differing(answers, measures)]
-    lacking = [
-        f"{measure} of {method}: {gaps:,} of {len(a.values):,}"
-        for method, a in alike.items()
-        if asked_of in (None, method)
-        for measure, gaps in a.values.isna().sum().items()
-        if gaps
-    ]
-    if lacking:
-        notes.append(f"Without a value, for its scorer failed or gave none: {some(lacking)}.")
-    if any(a.values.index.has_duplicates for a in alike.values()):
-        numbers = some(f"{method}: {len(a.values):,} answers" for method, a in alike.items())
-        notes.append(
-            f"Some of the {len(common):,} questions were answered more than once ({numbers}); a "
-            "question counts once, with its mean."
-        )
+    notes += _repeated_or_empty(alike, asked_of, len(common))
     return Units(
         "answers",
         {m: a.values.groupby(level=0).mean().reindex(common) for m, a in alike.items()},
@@ -124,6 +110,29 @@ def aligned(
         passing=[m for m in measures if all(m in a.passing for a in every)],
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _repeated_or_empty(
+    answers: Mapping[str, Answers], asked_of: str | None, n_questions: int
+) -> list[str]:
+    """What to tell of answers without a value, and of questions that have several answers."""
+    notes = []
+    lacking = [
+        f"{measure} of {method}: {gaps:,} of {len(a.values):,}"
+        for method, a in answers.items()
+        if asked_of in (None, method)
+        for measure, gaps in a.values.isna().sum().items()
+        if gaps
+    ]
+    if lacking:
+        notes.append(f"Without a value, for its scorer failed or gave none: {some(lacking)}.")
+    if any(a.values.index.has_duplicates for a in answers.values()):
+        numbers = some(f"{method}: {len(a.values):,} answers" for method, a in answers.items())
+        notes.append(
+            f"Some of the {n_questions:,} questions were answered more than once ({numbers}); a "
+            "question counts once, with its mean."
+        )
+    return notes
 
 
 def _common(
@@ -151,7 +160,7 @@ def _common(
     if gone:
         known = f"{len(common):,} of {every:,} instances are known for all methods"
         notes.append(f"{known}, and no others are compared; missing in {some(gone)}.")
-    losses = (a.lost / max(a.counted or 0, 1) for a in answers.values())
+    losses = (a.lost / (a.lost + len(a.values)) for a in answers.values())
     if max(1 - len(common) / every, *losses) > MOST_LOST and not shared:
         rest = (
             " What is left may differ from what is lost. Evaluate again, or compare on the shared"
@@ -442,8 +451,10 @@ def directed(
             raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, named))
         notes.append(Message(f"Left out, for no direction is known: {some(unknown)}", *DECLARED))
     measures = [m for m in answered.measures if m not in unknown]
-    known = directions((m for m in measures if m not in taken), minimize, maximize)
-    better = {m: (taken | known)[m] for m in measures}
+    sides = grouped((way, m) for m, way in taken.items())
+    better = directions(
+        measures, [*minimize, *sides.get("min", ())], [*maximize, *sides.get("max", ())]
+    )
     granted = []
     if own:
         either = Argument("minimize"), ", ", Argument("maximize")

@@ -328,18 +328,17 @@ def instance_tests(
         found[f"{test}_corrected"] = holm(found[f"{test}_pvalue"])
     sums = np.concatenate(swapped)
     start = len(methods) * np.arange(len(names))
-    first, second = ((side[:, None] + start).ravel() for side in pairs)
+    first, second = (np.array(pairs)[:, :, None] + start).reshape(2, -1)
     size = np.sqrt(moments.squares)
     size[size == 0] = 1.0
     statistic = np.abs(moments.total) / size
     counts = step_down(statistic, _differences(sums, first, second, size), sums.shape[1])
-    own, corrected = (reached / sums.shape[1] for reached in (counts.own, counts.joint))
-    largest_score = np.empty(0)
-    if at := [*bounded]:
-        by_score, joint, largest_score = _score_tests(
-            [*bounded.values()], sums, (first[at], second[at]), n_resamples, seed
-        )
-        own[at], corrected[at] = np.maximum(own[at], by_score), np.maximum(corrected[at], joint)
+    own, corrected = np.array([counts.own, counts.joint]) / sums.shape[1]
+    at = [*bounded]
+    by_score, joint, largest_score = _score_tests(
+        [*bounded.values()], sums, (first[at], second[at]), n_resamples, seed
+    )
+    own[at], corrected[at] = np.maximum(own[at], by_score), np.maximum(corrected[at], joint)
     table = pairs_by_measure(
         tuple(methods),
         names,
@@ -391,21 +390,8 @@ def _measured(
     index = unit = None
     n = 0
     for measure, way in better.items():
-        columns = []
-        for name, source in methods.items():
-            column, values = _column(source, measure, name)
-            n = n or len(values)
-            own = column.index if isinstance(column, pd.Series) else index
-            index = own if index is None else index
-            if len(values) != n or (index is not None and not index.equals(own)):
-                raise ValueError(
-                    "`methods` must have the same instances in the same order, got "
-                    f"{len(values)} values of {measure!r} for {name!r} where others have {n}, or "
-                    "another index. Evaluate all methods on the same test set, or pass arrays if "
-                    "the order is right."
-                )
-            columns.append(values)
-        values = np.column_stack(columns)
+        values, index = _read(methods, measure, n, index)
+        n = len(values)
         if np.isnan(values).any(axis=1).all():
             raise ValueError(
                 f"`methods` must have values of {measure!r}, got no instance that all have. "
@@ -415,6 +401,29 @@ def _measured(
             unit = cluster_numbers(clusters, n, index)
         bound = _bound(measure, values, bounds)
         yield measure, -values if way == "min" else values, bound, unit
+
+
+def _read(
+    methods: Mapping[Any, Source], measure: str, n: int, index: pd.Index | None
+) -> tuple[Array, pd.Index | None]:
+    """One measure of all methods, instances x methods, and the index of the instances where they
+    have one; both must be those of the measures before.
+    """
+    columns = []
+    for name, source in methods.items():
+        column, values = _column(source, measure, name)
+        n = n or len(values)
+        own = column.index if isinstance(column, pd.Series) else index
+        index = own if index is None else index
+        if len(values) != n or (index is not None and not index.equals(own)):
+            raise ValueError(
+                "`methods` must have the same instances in the same order, got "
+                f"{len(values)} values of {measure!r} for {name!r} where others have {n}, or "
+                "another index. Evaluate all methods on the same test set, or pass arrays if "
+                "the order is right."
+            )
+        columns.append(values)
+    return np.column_stack(columns), index
 
 
 def _column(source: Source, measure: str, name: object) -> tuple[ArrayLike, Array]:
@@ -468,6 +477,8 @@ def _score_tests(
     a, b = pairs
     own = np.array([s.pvalue(0.0, 1 if s.mean > 0 else -1) for s in bounded])
     own = np.minimum(2 * own, 1.0)
+    if not bounded:
+        return own, own, own
     covariance = sums @ sums.T / sums.shape[1]
     normal = np.ascontiguousarray(normal_draws(covariance, n_resamples, seed).T)
     spread = covariance[a, a] + covariance[b, b] - 2 * covariance[a, b]
@@ -712,21 +723,14 @@ def repeat_tests(
     if not names:
         raise ValueError("`measures` must hold at least one, got none.")
     better = directions(names, minimize, maximize)
-    tables, gaps = [], []
-    for name, rows in methods.items():
-        if lacking := [m for m in names if m not in rows]:
-            raise ValueError(
-                f"`methods` must all have {some(lacking)}, but {name!r} has not. Leave one of the "
-                "two out."
-            )
-        table = pd.DataFrame(rows)[[*names]].astype(float)
-        if np.isinf(table).any(axis=None):
-            raise ValueError(f"`methods` must have finite values, got infinite ones for {name!r}.")
-        gaps += [
-            f"{m} in {n} of {len(table)} of {name}" for m, n in table.isna().sum().items() if n
-        ]
-        tables.append(table)
-    columns = _welch(tables, np.array([-1.0 if better[m] == "min" else 1.0 for m in names]))
+    tables = {name: _repeats(name, rows, names) for name, rows in methods.items()}
+    gaps = [
+        f"{measure} in {n} of {len(table)} of {name}"
+        for name, table in tables.items()
+        for measure, n in table.isna().sum().items()
+        if n
+    ]
+    columns = _welch([*tables.values()], np.where([better[m] == "min" for m in names], -1.0, 1.0))
     error = columns.pop("error")
     if np.isnan(columns["pvalue"]).all():
         raise IncomparableRunsError(
@@ -743,6 +747,19 @@ def repeat_tests(
         notes=(f"Repeats without a value were left out: {some(gaps, 6)}.",) if gaps else (),
     )
     return jointly({"": made})[""]
+
+
+def _repeats(name: object, rows: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
+    """The measures of the repeats of a method, which must be there and finite (or NaN)."""
+    if lacking := [m for m in measures if m not in rows]:
+        raise ValueError(
+            f"`methods` must all have {some(lacking)}, but {name!r} has not. Leave one of the "
+            "two out."
+        )
+    table = pd.DataFrame(rows)[[*measures]].astype(float)
+    if np.isinf(table).any(axis=None):
+        raise ValueError(f"`methods` must have finite values, got infinite ones for {name!r}.")
+    return table
 
 
 def _welch(tables: Sequence[pd.DataFrame], sign: Array) -> dict[str, Array]:
