@@ -184,23 +184,19 @@ def test_questions_needed_find_the_difference_that_often():
     d = rng.normal(0.2, 1, 200)
     d = (d - d.mean()) / d.std(ddof=1) + 0.2
     pair = aligned({"a": made({"f": d}), "b": made({"f": np.zeros(200)})})
-
-    def needed(difference=None, **more):
-        tests = instance_tests(pair.tables, ["f"], maximize=["f"], n_resamples=99, **more)
-        return questions_needed(tests, difference).iloc[0]
-
-    row = needed()
+    tests = instance_tests(pair.tables, ["f"], maximize=["f"], n_resamples=99)
+    row = questions_needed(tests).iloc[0]
     assert row["difference"] == pytest.approx(0.2) and row["needed"] == 197 and row["more"] == 0
     drawn = rng.normal(0.2, 1, (4000, int(row["needed"])))
     power = (np.abs(drawn.mean(1) / drawn.std(1, ddof=1)) * np.sqrt(row["needed"]) > 1.96).mean()
     assert power == pytest.approx(0.8, abs=0.03)
-    assert needed(0.1)["more"] == 785 - 200
-    assert needed({"f": 0.1})["difference"] == 0.1
+    told = [questions_needed(tests, stated).iloc[0] for stated in (0.1, {"f": 0.1})]
+    assert [(row["difference"], row["more"]) for row in told] == [(0.1, 785 - 200)] * 2
     for wrong, said in (
         ({"g": 0.1}, "of the measures f and greater than 0, got {'g': 0.1}"),
         (0.0, "greater than 0, got {'f': 0.0}"),
     ):
         with pytest.raises(ValueError, match=said):
-            needed(wrong)
-    clusters = pd.Series(np.arange(200) // 10, index=pair.tables["a"].index)
-    assert needed(clusters=clusters)["n"] == 20
+            questions_needed(tests, wrong)
+    tests = instance_tests(pair.tables, ["f"], maximize=["f"], clusters=np.arange(200) // 10)
+    assert questions_needed(tests).iloc[0]["n"] == 20
