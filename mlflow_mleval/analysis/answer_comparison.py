@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial, reduce
-from itertools import chain, combinations
+from itertools import chain
 from statistics import NormalDist
 from typing import Any, ClassVar, TypeAlias
 
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.pairs import (
-    cluster_numbers,
+    PAIR,
     named_pairs,
     on_each,
     one_table,
@@ -23,7 +23,6 @@ from mlflow_mleval.analysis.pairs import (
 )
 from mlflow_mleval.analysis.pairs_by_unit import InstanceTests, instance_tests
 from mlflow_mleval.analysis.promethee import promethee
-from mlflow_mleval.analysis.resampling import cluster_sums
 from mlflow_mleval.errors import (
     IncomparableRunsError,
     LostAnswersError,
@@ -39,7 +38,7 @@ from mlflow_mleval.measures.metric_names import (
 from mlflow_mleval.measures.registry import MEASURES, Direction
 from mlflow_mleval.sentences import PROPOSED, Argument, Message, count, grouped, quoted, some
 from mlflow_mleval.study import Units
-from mlflow_mleval.validation import Stated, by_name, probability
+from mlflow_mleval.validation import Stated, by_name
 
 # --------------------------------------------------------------------------------------------------
 # Answers that several methods gave to the same questions, put side by side: question by question,
@@ -73,6 +72,11 @@ class Answers:
     notes: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
 
+    @property
+    def lost(self) -> int:
+        """How many answers were counted that are not here."""
+        return max((self.counted or 0) - len(self.values), 0)
+
 
 def aligned(
     answers: Mapping[str, Answers], *, shared: bool = False, asked_of: str | None = None
@@ -85,44 +89,50 @@ def aligned(
         raise MissingResultsError(
             f"only {count(len(answers), 'method')} has values by instance; a comparison needs two."
         )
-    measures = _of_all([a.values for a in answers.values()])
+    every = [*answers.values()]
+    measures = [m for m in every[0].values if all(m in a.values for a in every)]
     common, notes = _common(answers, shared, asked_of)
     if not measures:
         had = "; ".join(f"{method}: {some(a.values, 5)}" for method, a in answers.items())
         raise IncomparableRunsError(f"the methods have no measure by instance in common ({had}).")
-    alike, lacking = {}, []
+    alike = {}
     for method, a in answers.items():
         rows = a.values.index.isin(common)
-        values = a.values.loc[rows, measures]
-        alike[method] = replace(a, values=values, about=a.about.loc[rows])
-        if asked_of in (None, method):
-            gaps = values.isna().sum().loc[lambda n: n > 0]
-            lacking += [f"{m} of {method}: {n:,} of {len(values):,}" for m, n in gaps.items()]
-    own = chain.from_iterable(a.notes for a in answers.values())
-    notes = [*own, *notes, *_differing(answers, measures)]
-    if lacking:
-        notes.append(f"Without a value, for its scorer failed or gave none: {some(lacking)}.")
-    if any(a.values.index.has_duplicates for a in alike.values()):
-        numbers = some(f"{method}: {len(a.values):,} answers" for method, a in alike.items())
-        notes.append(
-            f"Some of the {len(common):,} questions were answered more than once ({numbers}); a "
-            "question counts once, with its mean."
-        )
+        alike[method] = replace(a, values=a.values.loc[rows, measures], about=a.about.loc[rows])
+    notes = [*chain.from_iterable(a.notes for a in every), *notes, *_differing(answers, measures)]
+    notes += _repeated_or_empty(alike, asked_of, len(common))
     return Units(
         "answers",
-        {m: a.values[measures].groupby(level=0).mean().reindex(common) for m, a in answers.items()},
+        {m: a.values.groupby(level=0).mean().reindex(common) for m, a in alike.items()},
         measures,
         column=partial(_column_of_answers, alike, common),
         answers=alike,
-        passing=_of_all([measures, *(a.passing for a in answers.values())]),
+        passing=[m for m in measures if all(m in a.passing for a in every)],
         notes=tuple(dict.fromkeys(notes)),
     )
 
 
-def _of_all(names: Sequence[Iterable[str]]) -> list[str]:
-    """What all have, in the order of the first."""
-    first, *others = map(dict.fromkeys, names)
-    return [name for name in first if all(name in one for one in others)]
+def _repeated_or_empty(
+    answers: Mapping[str, Answers], asked_of: str | None, n_questions: int
+) -> list[str]:
+    """What to tell of answers without a value, and of questions that have several answers."""
+    notes = []
+    lacking = [
+        f"{measure} of {method}: {gaps:,} of {len(a.values):,}"
+        for method, a in answers.items()
+        if asked_of in (None, method)
+        for measure, gaps in a.values.isna().sum().items()
+        if gaps
+    ]
+    if lacking:
+        notes.append(f"Without a value, for its scorer failed or gave none: {some(lacking)}.")
+    if any(a.values.index.has_duplicates for a in answers.values()):
+        numbers = some(f"{method}: {len(a.values):,} answers" for method, a in answers.items())
+        notes.append(
+            f"Some of the {n_questions:,} questions were answered more than once ({numbers}); a "
+            "question counts once, with its mean."
+        )
+    return notes
 
 
 def _common(
@@ -131,33 +141,27 @@ def _common(
     """The questions that all methods answered, or one of them; and notes on answers that lack."""
     questions = {method: a.values.index.unique() for method, a in answers.items()}
     first, *others = questions.values()
-    every = first.append(others).unique().sort_values()
+    every = len(first.append(others).unique())
     common = reduce(pd.Index.intersection, questions.values()).sort_values()
     if not len(common):
         raise IncomparableRunsError(
-            f"{some(answers)} share none of their {len(every):,} instances. Choose runs on the "
+            f"{some(answers)} share none of their {every:,} instances. Choose runs on the "
             "same data, or say what identifies an instance (`instance_by`)."
         )
-    known = f"{len(common):,} of {len(every):,} instances are known for all methods"
-    gone, gaps = [], []
-    short = 1 - len(common) / len(every)
-    for method, a in answers.items():
-        n, counted = len(a.values), max(a.counted or len(a.values), 1)
-        absent = len(every) - len(questions[method])
-        if counted > n:
-            gaps.append(f"{method}: {counted - n:,} of {counted:,} answers")
-        if absent:
-            gone.append(f"{method}: {absent:,} of {len(every):,}")
-        short = max(short, 1 - n / counted)
+    gaps = [f"{m}: {a.lost:,} of {a.counted:,} answers" for m, a in answers.items() if a.lost]
+    gone = [f"{m}: {every - len(q):,} of {every:,}" for m, q in questions.items() if len(q) < every]
     notes = []
     if gaps:
         notes.append(f"The store has lost answers of {some(gaps)}; no verdict is about them.")
-    if gone and asked_of not in questions:
-        notes.append(f"{known}, and no others are compared; missing in {some(gone)}.")
     if asked_of in questions:
         common = questions[asked_of]
         _check_means({m: a for m, a in answers.items() if m != asked_of}, common)
-    elif short > MOST_LOST and not shared:
+        return common, notes
+    if gone:
+        known = f"{len(common):,} of {every:,} instances are known for all methods"
+        notes.append(f"{known}, and no others are compared; missing in {some(gone)}.")
+    losses = (a.lost / (a.lost + len(a.values)) for a in answers.values())
+    if max(1 - len(common) / every, *losses) > MOST_LOST and not shared:
         rest = (
             " What is left may differ from what is lost. Evaluate again, or compare on the shared"
         )
@@ -170,7 +174,7 @@ def _common(
 def _check_means(answers: Mapping[str, Answers], asked: pd.Index) -> None:
     """Refuse means of repeated answers of which the store has lost some: nobody sees which."""
     for method, a in answers.items():
-        hidden = (a.counted or 0) - len(a.values) - len(asked.difference(a.values.index))
+        hidden = a.lost - len(asked.difference(a.values.index))
         if a.values.index.has_duplicates and hidden > 0:
             raise LostAnswersError(
                 f"the store has lost {hidden:,} of {a.counted:,} answers of {method} to questions "
@@ -214,18 +218,16 @@ def graded(answers: Answers, grades: Grades) -> Answers:
     """
     values = answers.values.copy()
     notes = [*answers.notes]
-    passing = answers.passing
-    for measure in dict.fromkeys([*grades, *answers.words]):
-        if measure not in answers.about:
-            continue
+    ordered = [m for m in dict.fromkeys([*grades, *answers.words]) if m in answers.about]
+    for measure in ordered:
         cells = answers.about[measure].fillna("").astype(str)
-        order = {word: float(place) for place, word in enumerate(grades.get(measure, ()))}
-        if strange := [word for word in cells.unique() if word.strip() and word not in order]:
+        place = {word: float(i) for i, word in enumerate(grades.get(measure, ()))}
+        if strange := [word for word in cells.unique() if word.strip() and word not in place]:
             notes.append(unclear(measure, strange))
             values = values.drop(columns=measure, errors="ignore")
-            continue
-        values[measure] = cells.map(order)
-        passing = tuple(m for m in passing if m != measure)
+        else:
+            values[measure] = cells.map(place)
+    passing = tuple(m for m in answers.passing if m not in ordered)
     return replace(answers, values=values, notes=tuple(notes), passing=passing, words=())
 
 
@@ -320,33 +322,33 @@ def compare_answers(
         notes = (*answered.notes, f"{cluster} names clusters, and is no measure here.")
         answered = replace(answered, measures=measures, notes=notes)
     answered, better, granted = directed(answered, minimize, maximize, ways=ways, named=named)
-    sides = grouped((better[m], m) for m in answered.measures)
+    turned = [m for m in answered.measures if better[m] == "min"]
     tests = instance_tests(
         answered.tables,
         answered.measures,
         clusters=groups,
-        minimize=sides.get("min", ()),
-        maximize=sides.get("max", ()),
+        minimize=turned,
+        maximize={*answered.measures} - {*turned},
         bounds=_bounds(answered, grades or {}, bounds),
         alpha=alpha,
         n_resamples=n_resamples,
         seed=seed,
     )
-    flows = answer_ranking(answered, better)
+    flows = answer_ranking(answered, turned)
     first, second = (list(answered.tables) if flows is None else list(flows.index))[:2]
-    needed = questions_needed(answered, better, difference=difference, clusters=groups, alpha=alpha)
-    return AnswerComparison(
-        **{part.name: getattr(tests, part.name) for part in fields(tests) if part.name != "notes"},
-        notes=(*answered.notes, *granted, *tests.notes),
-        flows=flows,
-        directions=better,
-        differing=most_different(answered, first, second, better),
-        compared=(first, second),
-        agreement=agreement(answered),
-        sampling=sampling(answered),
-        needed=needed,
-        cluster=cluster,
-    )
+    kept = {part.name: getattr(tests, part.name) for part in fields(tests)}
+    added = {
+        "notes": (*answered.notes, *granted, *tests.notes),
+        "flows": flows,
+        "directions": better,
+        "differing": most_different(answered, first, second, better),
+        "compared": (first, second),
+        "agreement": agreement(answered),
+        "sampling": sampling(answered),
+        "needed": questions_needed(tests, difference),
+        "cluster": cluster,
+    }
+    return AnswerComparison(**{**kept, **added})
 
 
 def ranges_known(answered: Units, grades: Grades) -> Ranges:
@@ -355,12 +357,11 @@ def ranges_known(answered: Units, grades: Grades) -> Ranges:
     """
     ranges = {}
     for m in answered.measures:
+        seen = (a.values[m].dropna() for a in answered.answers.values())
         if m in grades:
             ranges[m] = 0.0, float(len(grades[m]) - 1)
-        else:
-            seen = (a.values[m].dropna() for a in answered.answers.values())
-            if m in answered.passing or all(values.isin([0, 1]).all() for values in seen):
-                ranges[m] = 0.0, 1.0
+        elif m in answered.passing or all(values.isin([0, 1]).all() for values in seen):
+            ranges[m] = 0.0, 1.0
     return ranges
 
 
@@ -397,22 +398,19 @@ def _column_of_answers(answers: Mapping[str, Answers], keys: pd.Index, column: s
     tables = [(m, table) for m, a in answers.items() for table in (a.about, a.values)]
     parts = [(method, table[column]) for method, table in tables if column in table]
     if not parts:
-        columns = dict.fromkeys(
-            c for _, table in tables for c in table if c not in ("link", "asked")
-        )
-        raise ValueError(f"no answer tells {column!r}. Name one of {some(columns)}.")
+        columns = dict.fromkeys(chain.from_iterable(table for _, table in tables))
+        own = [name for name in columns if name not in ("link", "asked")]
+        raise ValueError(f"no answer tells {column!r}. Name one of {some(own)}.")
     return one_table(parts, column).reindex(keys)
 
 
-def answer_ranking(answered: Units, better: Mapping[str, str]) -> pd.DataFrame | None:
+def answer_ranking(answered: Units, turned: Sequence[str]) -> pd.DataFrame | None:
     """By method, best first: rank and phi of PROMETHEE on the means (V-shape, equal weights); None
     where a measure has no value for some method.
     """
-    names = answered.measures
-    means = pd.DataFrame({m: t[names].mean() for m, t in answered.tables.items()}).T
+    means = pd.DataFrame({m: t[answered.measures].mean() for m, t in answered.tables.items()}).T
     if means.isna().any(axis=None):
         return None
-    turned = [m for m in names if better[m] == "min"]
     flows = promethee(means, minimize=turned, weights="equal").flows[["rank", "phi"]]
     return flows.rename_axis("method").sort_values("rank", kind="stable")
 
@@ -441,7 +439,8 @@ def directed(
     declared = {*minimize, *maximize, *MEASURES}
     undeclared = [m for m in answered.measures if m not in declared]
     own, proposed = _by_themselves(answered, undeclared)
-    taken, notes = own, []
+    notes: list[str] = []
+    taken = own
     if ways == "proposed" and proposed:
         taken = own | proposed
         notes.append(f"Directions taken as proposed: {_sides(proposed)}.")
@@ -467,29 +466,27 @@ def directed(
 
 def _by_themselves(
     answered: Units, measures: Sequence[str]
-) -> tuple[dict[str, str], dict[str, str]]:
+) -> tuple[dict[str, Direction], dict[str, Direction]]:
     """Which way measures are better that pass or fail or that an answer takes; and what is proposed
     of others.
     """
-    own, proposed = dict[str, str](), dict[str, str]()
+    own, proposed = dict[str, Direction](), dict[str, Direction]()
     for measure in measures:
         way = proposed_direction(measure)
         if measure in answered.passing:
             own[measure] = "max"
         elif way == "min" and is_cost(measure):  # params_match costs nothing
             own[measure] = "min"
-        elif way:
-            proposed[measure] = way
-        elif is_scored(answered, measure):
-            proposed[measure] = "max"
+        elif way or is_scored(answered, measure):
+            proposed[measure] = way or "max"
     return own, proposed
 
 
-def _sides(better: Mapping[str, str]) -> str:
+def _sides(better: Mapping[str, Direction]) -> str:
     """Which values of measures are better, as a clause."""
-    sides = (("larger", "max"), ("smaller", "min"))
-    named = [(size, [m for m in better if better[m] == way]) for size, way in sides]
-    parts = (f"{size} values of {some(measures)}" for size, measures in named if measures)
+    sides = grouped((way, measure) for measure, way in better.items())
+    sizes = {"max": "larger", "min": "smaller"}
+    parts = (f"{sizes[way]} values of {some(sides[way])}" for way in sizes if way in sides)
     return f"{' and '.join(parts)} are better"
 
 
@@ -508,31 +505,23 @@ def most_different(
     names = answered.measures
     sides = {"a": method_a, "b": method_b}
     tables = {side: answered.tables[method][names] for side, method in sides.items()}
-    sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in names])
-    raw = (tables["a"] - tables["b"]) * sign
+    raw = (tables["a"] - tables["b"]) * [-1.0 if better[m] == "min" else 1.0 for m in names]
     size = (raw / raw.std(ddof=0).replace(0.0, np.nan)).mean(axis=1).fillna(0.0)
-    order = size.abs().sort_values(ascending=False, kind="stable").index[:most]
-    order = pd.Index([key for key in order if size[key] != 0], name="instance")
+    size = size[size != 0].sort_values(ascending=False, kind="stable", key=abs)[:most]
+    order = size.index.rename("instance")
     told: dict[str, Any] = {}
     for side, method in sides.items():
         about = answered.answers[method].about
+        about = about[about.index.isin(order)]
         first = about[~about.index.duplicated()].reindex(order)
         told.setdefault("asked", first["asked"])
         told |= {f"{what}_{side}": first.get(what, "") for what in ("link", "address")}
-        told[f"output_{side}"] = ""
-        if "output" in about:  # of a question that was answered more than once, all that differ
-            outputs = about.loc[about.index.isin(order), "output"].astype(str).groupby(level=0)
-            told[f"output_{side}"] = outputs.agg(lambda texts: " / ".join(dict.fromkeys(texts)))
-    return pd.DataFrame(
-        {
-            "asked": told.pop("asked"),
-            "difference": size[order],
-            **{m: raw.loc[order, m] for m in names},
-            **{f"{m}:{side}": tables[side].loc[order, m] for m in names for side in sides},
-            **told,
-        },
-        index=order,
-    )
+        # of a question that was answered more than once, all outputs that differ
+        outputs = about.get("output", pd.Series("", about.index)).astype(str).groupby(level=0)
+        told[f"output_{side}"] = outputs.agg(lambda texts: " / ".join(dict.fromkeys(texts)))
+    values = {f"{m}:{side}": tables[side][m] for m in names for side in sides}
+    columns = {"asked": told.pop("asked"), "difference": size, **raw, **values, **told}
+    return pd.DataFrame(columns, index=order)
 
 
 def agreement(answered: Units) -> pd.DataFrame:
@@ -540,94 +529,71 @@ def agreement(answered: Units) -> pd.DataFrame:
     and whether one is redundant.
     """
     tables = [table[answered.measures] for table in answered.tables.values()]
-    centred = pd.concat([table - table.mean() for table in tables], ignore_index=True)
-    rows = []
-    for a, b in combinations(answered.measures, 2):
-        both = centred[[a, b]].dropna()
-        varies = len(both) > 2 and (both.std(ddof=0) > 1e-12).all()
-        correlation = float(both[a].corr(both[b])) if varies else np.nan
-        rows.append((a, b, len(both), correlation))
-    columns = ["measure_a", "measure_b", "n", "correlation"]
-    table = pd.DataFrame(rows, columns=columns)
-    return table.assign(redundant=table["correlation"].abs() > REDUNDANT)
+    centred = pd.concat([table - table.mean() for table in tables])
+    centred = centred.mask(centred.abs() <= 1e-12, 0.0)  # float noise has no correlation
+    there = centred.notna().to_numpy(int)
+    pairs = np.triu_indices(len(answered.measures), 1)
+    methods = named_pairs(answered.measures, *pairs)
+    correlation = centred.corr(min_periods=3).to_numpy()[pairs]
+    return pd.DataFrame(
+        {
+            "measure_a": methods["method_a"],
+            "measure_b": methods["method_b"],
+            "n": (there.T @ there)[pairs],
+            "correlation": correlation,
+            "redundant": np.abs(correlation) > REDUNDANT,
+        }
+    )
 
 
 def sampling(answered: Units) -> pd.DataFrame:
     """Where questions were answered more than once: how much of the variance is the question's, how
     much is sampling, and the standard error with twice as many questions or answers to each.
     """
-    rows = []
+    parts = []
     for method, answers in answered.answers.items():
-        for measure in answered.measures:
-            groups = answers.values[measure].dropna().groupby(level=0)
-            size, n = groups.size(), groups.ngroups
-            if n < 2 or size.max() < 2:
-                continue
-            within = float((groups.var(ddof=1) * (size - 1)).sum() / (size - 1).sum())
-            inverse = float((1 / size).mean())
-            between = max(float(groups.mean().var(ddof=1)) - within * inverse, 0.0)
-            rows.append(
-                {
-                    "method": method,
-                    "measure": measure,
-                    "questions": n,
-                    "samples": float(size.mean()),
-                    "question_variance": between,
-                    "sampling_variance": within,
-                    "question_share": between / (between + within) if between + within else np.nan,
-                    "standard_error": np.sqrt((between + within * inverse) / n),
-                    "with_questions": np.sqrt((between + within * inverse) / (2 * n)),
-                    "with_samples": np.sqrt((between + within * inverse / 2) / n),
-                }
-            )
-    return pd.DataFrame(rows)
+        groups = answers.values[answered.measures].groupby(level=0)
+        size = groups.count().replace(0, np.nan)  # a question without a value is none
+        n = size.count()
+        within = (groups.var() * (size - 1)).sum() / (size - 1).sum()
+        noise = within * (1 / size).mean()
+        between = (groups.mean().var() - noise).clip(lower=0.0)
+        columns = {
+            "method": method,
+            "measure": n.index,
+            "questions": n,
+            "samples": size.mean(),
+            "question_variance": between,
+            "sampling_variance": within,
+            "question_share": between / (between + within),
+            "standard_error": np.sqrt((between + noise) / n),
+            "with_questions": np.sqrt((between + noise) / (2 * n)),
+            "with_samples": np.sqrt((between + noise / 2) / n),
+        }
+        parts.append(pd.DataFrame(columns)[(n > 1) & (size.max() > 1)])
+    return pd.concat(parts, ignore_index=True)
 
 
-def questions_needed(
-    answered: Units,
-    better: Mapping[str, str],
-    *,
-    difference: Stated = None,
-    clusters: pd.Series | None = None,
-    alpha: float = 0.05,
-) -> pd.DataFrame:
+def questions_needed(tests: InstanceTests, difference: Stated = None) -> pd.DataFrame:
     """How many questions, or clusters, until a difference would be found: power .8 at alpha over
     the number of rows, two-sided, by the normal approximation.
     """
-    probability(alpha, "alpha")
-    wanted = by_name(difference, answered.measures)
-    if wrong := {
-        m: d for m, d in wanted.items() if m not in answered.measures or not 0 < d < np.inf
-    }:
+    wanted = by_name(difference, tests.measures)
+    if wrong := {m: d for m, d in wanted.items() if m not in tests.measures or not 0 < d < np.inf}:
         raise ValueError(
-            f"`difference` must be of the measures {some(answered.measures)} and greater than 0, "
-            f"got {wrong}."
+            f"`difference` must be of the measures {some(tests.measures)} and greater than 0, got "
+            f"{wrong}."
         )
-    methods = tuple(answered.tables)
-    first, second = np.triu_indices(len(methods), 1)
-    unit = None
-    if clusters is not None:
-        keys = answered.tables[methods[0]].index
-        unit = cluster_numbers(clusters.reindex(keys), len(keys))
-    parts = []
-    for measure in answered.measures:
-        values = answered.values(measure).to_numpy() * (-1.0 if better[measure] == "min" else 1.0)
-        sums, counts = cluster_sums(values[:, first] - values[:, second], unit)
-        n = (counts > 0).sum(axis=0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = sums.sum(axis=0) / counts.sum(axis=0)
-            squares = ((sums - counts * mean) ** 2).sum(axis=0)
-            deviation = np.sqrt(squares / (n - 1)) / (counts.sum(axis=0) / n)
-        deviation[n < 2] = np.nan
-        numbers = {"n": n, "difference": mean, "standard_deviation": deviation}
-        pairs = named_pairs(methods, first, second)
-        parts.append(pd.DataFrame({**pairs, "measure": measure, **numbers}))
-    table = pd.concat(parts, ignore_index=True)
+    sums, table = tests.moments, tests.table[[*PAIR, "measure", "n", "difference"]].copy()
+    if tests.n_clusters:
+        table["n"] = tests.n_clusters
+    mean = sums.total / sums.n
+    squares = sums.squares - 2 * mean * sums.products + mean**2 * sums.squared_sizes
+    variance = pd.Series(np.maximum(squares, 0.0)) / (table["n"] - 1)
     matters = table["measure"].map(wanted).astype(float)
     table["difference"] = matters.fillna(table["difference"])
-    reach = NormalDist().inv_cdf(1 - alpha / len(table) / 2) + NormalDist().inv_cdf(POWER)
+    table["standard_deviation"] = np.sqrt(variance) / (sums.n / table["n"])
+    reach = NormalDist().inv_cdf(1 - tests.alpha / len(table) / 2) + NormalDist().inv_cdf(POWER)
     target = table["difference"].abs()
     needed = np.ceil((reach * table["standard_deviation"] / target) ** 2).mask(target == 0, np.inf)
-    table["needed"] = np.maximum(needed, 2)
-    table["more"] = np.maximum(needed - table["n"], 0)
-    return table
+    return table.assign(needed=needed.clip(lower=2), more=(needed - table["n"]).clip(lower=0))

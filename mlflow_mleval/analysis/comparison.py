@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,14 +54,15 @@ from mlflow_mleval.analysis.pairs import (
     pair_matrix,
     places,
     possible_ranks,
+    rows_of_tests,
 )
-from mlflow_mleval.analysis.posthoc import asked_names, deciding, make_tests
+from mlflow_mleval.analysis.posthoc import asked_names, make_tests
 from mlflow_mleval.analysis.posthoc.max_t import (
-    Made,
     MaxTResult,
     OverFolds,
     OverRepeats,
     OverSeeds,
+    Posthoc,
     Tested,
     datasets_needed,
     half_widths,
@@ -82,7 +84,6 @@ from mlflow_mleval.selection import Choices
 from mlflow_mleval.sentences import Argument, Message
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import (
-    AnyArray,
     at_least_one,
     known_keywords,
     one_of,
@@ -140,8 +141,8 @@ class Comparison(Detailed):
     order: list[str]
     friedman: FriedmanResult | None
     skillings_mack: SkillingsMackResult | None
-    posthoc: tuple[Made, ...]
-    deciding: Made | None
+    posthoc: tuple[Posthoc, ...]
+    deciding: Posthoc | None
     decision: str
     cliques: list[list[str]]
     letters: Mapping[str, str]
@@ -186,14 +187,11 @@ class Comparison(Detailed):
         """The pairs (better, worse) of the one family of tests that decides; those that disagree
         are left out."""
         unit = self.decides_over
-        if not unit or (self.deciding is not None and self.deciding.test.over == unit):
+        if not unit or (self.deciding is not None and self.deciding.over == unit):
             return self.separated
-        pairs = {
-            (str(better), str(worse)): None
-            for tests in self.tests_over(unit).values()
-            for better, worse in tests.better
-        }
-        return [(better, worse) for better, worse in pairs if (worse, better) not in pairs]
+        found = chain.from_iterable(tests.better for tests in self.tests_over(unit).values())
+        pairs = dict.fromkeys((str(better), str(worse)) for better, worse in found)
+        return [pair for pair in pairs if pair[::-1] not in pairs]
 
     @cached_property
     def best_set(self) -> list[str]:
@@ -211,7 +209,7 @@ class Comparison(Detailed):
     @property
     def decides(self) -> str:
         """Which test gives the verdict about pairs: "max-t" or what was asked for, else "none"."""
-        return "none" if self.deciding is None else self.deciding.test.asked
+        return "none" if self.deciding is None else self.deciding.asked
 
     @cached_property
     def separated(self) -> list[tuple[str, str]]:
@@ -222,8 +220,8 @@ class Comparison(Detailed):
     def decides_over(self) -> str:
         """Over what the page decides: "datasets", "repeats", "folds", "answers" or "instances"; or
         ""."""
-        if self.deciding is not None and not self.deciding.test.unable(self.deciding.result):
-            return self.deciding.test.over
+        if self.deciding is not None and not self.deciding.unable:
+            return self.deciding.over
         kinds = [one.unit for one in self.instances.values()]
         return "folds" if self.folds else next(iter(sorted(kinds)), "")
 
@@ -243,7 +241,7 @@ class Comparison(Detailed):
         return self._made("nemenyi")
 
     def _made(self, key: str) -> Any:
-        return next((made.result for made in self.posthoc if made.test.key == key), None)
+        return next((made.result for made in self.posthoc if made.key == key), None)
 
     @property
     def letters_apply(self) -> bool:
@@ -260,7 +258,7 @@ class Comparison(Detailed):
             return None
         if made.critical_difference is not None:
             mean, half = self.ranks.mean()[self.order], made.critical_difference / 2
-        elif self.decides == "max-t" and not made.test.unable(made.result):
+        elif self.decides == "max-t" and not made.unable:
             mean = self.flows.mean()[self.order]
             half = half_widths(self.tested.flows[self.order], made.result)
         else:
@@ -286,8 +284,8 @@ class Comparison(Detailed):
             values = self.table[self.order].to_numpy(float)[0]
             first, second = np.triu_indices(len(values), 1)
             size = values[first] - values[second]
-            counts = {"wins": size > 0, "ties": size == 0, "losses": size < 0}
             known = {"n": 1, "mean_difference": size, **named_pairs(self.order, first, second)}
+            counts = {"wins": size > 0, "ties": size == 0, "losses": size < 0}
             rows = pd.DataFrame({**known, **counts}).astype(dict.fromkeys(counts, int))
         if isinstance(self.deciding.result, MaxTResult):
             flows = {"mean_difference": "flow_difference", "low": "flow_low", "high": "flow_high"}
@@ -296,30 +294,23 @@ class Comparison(Detailed):
         pairs = better_first(rows, behind(rows, self.order))
         a, b = pairs["method_a"], pairs["method_b"]
         ranks, means = self.ranks.mean(), self.table.mean()
-        if self.on != FUSED and self.deciding.test.over == "repeats":  # blocks hold net flows
+        if self.on != FUSED and self.deciding.over == "repeats":  # blocks hold net flows
             pairs["mean_difference"] = a.map(means) - b.map(means)
         pairs["mean_rank_difference"] = a.map(ranks) - b.map(ranks)
-        others = [made for made in self.posthoc if made.test.column not in pairs]
+        others = [made for made in self.posthoc if made.column not in pairs]
         for made in others:
-            pairs[made.test.column] = cells_of_pairs(made.result.pvalues, pairs)
+            pairs[made.column] = cells_of_pairs(made.result.pvalues, pairs)
         pairs["separated"] = cells_of_pairs(apart(self.order, self.separated), pairs)
-        pairs["doubts"] = self._doubts_of(pairs)
-        keys = pairs.assign(kept=~pairs["separated"], **places(pairs, self.order))
-        by = ["kept", self.deciding.test.sort, "mean_rank_difference", "a", "b"]
-        columns += [*(made.test.column for made in others), "separated", "doubts"]
-        return pairs.reindex(keys.sort_values(by).index, columns=columns).reset_index(drop=True)
-
-    def _doubts_of(self, pairs: pd.DataFrame) -> AnyArray:
-        """By row: why a separation is not to be trusted; empty where it is, or where there
-        is none."""
-        assert self.deciding is not None  # where there are pairs
-        counted = self.deciding.test.by_mean_ranks or self.options["missing_is_failure"]
-        filled = {method for _, method in self.study.filled} if counted else set()
+        counted = self.deciding.by_mean_ranks or self.options["missing_is_failure"]
+        filled = pairs[PAIR].isin({method for _, method in self.study.filled}).any(axis=1)
         often = f"results of the two were filled by the policy {self.study.missing}"
         # objects, for texts of numpy take the room of the longest in every row
-        doubts = np.full(len(pairs), "", dtype=object)
-        doubts[pairs["separated"] & pairs[[*PAIR]].isin(filled).any(axis=1)] = often
-        return doubts
+        pairs["doubts"] = pd.Series("", pairs.index, dtype=object)
+        pairs.loc[pairs["separated"] & filled & counted, "doubts"] = often
+        keys = pairs.assign(kept=~pairs["separated"], **places(pairs, self.order))
+        by = ["kept", self.deciding.sort, "mean_rank_difference", "a", "b"]
+        columns += [*(made.column for made in others), "separated", "doubts"]
+        return pairs.reindex(keys.sort_values(by).index, columns=columns).reset_index(drop=True)
 
     def tests_over(self, unit: str) -> Mapping[str, PairTests]:
         """By dataset, the tests of pairs over a unit; those over all datasets have an empty
@@ -338,7 +329,7 @@ class Comparison(Detailed):
         if "pvalue" in single:
             a, b, p = (single[name] for name in (*PAIR, "pvalue"))
             raw = cells_of_pairs(pair_matrix(self.order, a, b, p, np.nan), rows).astype(float)
-        rows = rows.assign(measure=self.on, pvalue=raw, pvalue_corrected=rows[made.test.column])
+        rows = rows.assign(measure=self.on, pvalue=raw, pvalue_corrected=rows[made.column])
         over_all = DatasetTests(
             table=rows[COLUMNS],
             methods=self.order,
@@ -348,7 +339,7 @@ class Comparison(Detailed):
             notes=self.doubts,
             wording=made.wording,
             n=len(self.ranks),
-            claim=made.test.about(made.result),
+            claim=made.about,
         )
         return {"": over_all}
 
@@ -668,7 +659,7 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
     tested = Tested(table.where(there), ranks, flows.where(there), **chosen)
     tests = _tests(fusion, tested, ground, options, absent)
     made = tests["deciding"]
-    order = ORDERS[made is not None and made.test.by_mean_ranks]
+    order = ORDERS[made is not None and made.by_mean_ranks]
     if ground.order is not None:
         order = one_of(ground.order, "order", ORDERS)
     scores = {"mean-value": flows.mean(), "mean-rank": -ranks.mean()}[order]
@@ -723,12 +714,12 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
     )
 
 
-def _retest(made: Made | None, tested: Tested, there: pd.DataFrame) -> Retest | None:
+def _retest(made: Posthoc | None, tested: Tested, there: pd.DataFrame) -> Retest | None:
     """The deciding test, to be made again under other choices; None where that says nothing."""
-    if made is None or made.test.over != "datasets" or len(there.columns) > METHODS:
+    if made is None or made.over != "datasets" or len(there.columns) > METHODS:
         return None
     pairs = made.result.significant_pairs
-    return Retest(made.test, pairs, tested, there) if pairs else None
+    return Retest(made, pairs, tested, there) if pairs else None
 
 
 def _stability(
@@ -802,37 +793,34 @@ def _tests(
     """The fields of `Comparison` that hold tests over datasets; where these are too few to decide,
     over blocks of repeats, else over folds or repeats of each dataset.
     """
-    study, test = fusion.study, options["test"]
-    n_datasets = len(tested.ranks)
-    out: dict[str, Any] = {"friedman": None, "posthoc": (), "deciding": None}
-    parts = ("friedman", "max_t", "nemenyi", "pairwise")
+    study, test, n = fusion.study, options["test"], len(tested.ranks)
+    out: dict[str, Any] = {"friedman": None}
+    posthoc: list[Posthoc] = []
     if unsure := study.unsure("dataset"):
-        absent |= dict.fromkeys(parts, unsure)
-        out["decision"] = Message("No test decides. ", unsure)
-    elif n_datasets < MIN_DATASETS:
-        reason = f"{n_datasets} dataset: tests over datasets need at least {MIN_DATASETS}"
-        absent |= dict.fromkeys(parts, reason)
-        out["decision"] = f"No test over datasets is possible with {n_datasets} dataset."
+        reason, out["decision"] = unsure, Message("No test decides. ", unsure)
+    elif n < MIN_DATASETS:
+        reason = f"{n} dataset: tests over datasets need at least {MIN_DATASETS}"
+        out["decision"] = f"No test over datasets is possible with {n} dataset."
     else:
         out["friedman"] = friedman(tested.ranks, ties=options["ties"])
-        out["posthoc"] = tuple(make_tests(tested, test))
-        out["deciding"], out["decision"] = deciding(out["posthoc"], test)
-    few = n_datasets < datasets_needed(tested.alpha)
-    if few and test == "max-t" and not study.unsure("repeat"):
-        posthoc = _over_units(ground, fusion, tested, options["on"], out["posthoc"])
-        for made in posthoc:
-            if made.test.over != "datasets":
-                said = made.test.sentence(made.result)
-                out |= {"posthoc": posthoc, "deciding": made, "decision": f"{said}."}
-    return out
+        posthoc = make_tests(tested, test)
+    if not posthoc:
+        absent |= dict.fromkeys(("friedman", "max_t", "nemenyi", "pairwise"), reason)
+    deciding = next((one for one in posthoc if one.asked == test), None)
+    if n < datasets_needed(tested.alpha) and test == "max-t" and not study.unsure("repeat"):
+        beside = _over_units(ground, fusion, tested, options["on"])
+        if beside:
+            deciding = beside[0]
+            posthoc = [*(posthoc if deciding.by_unit else []), *beside]
+    if deciding is not None:
+        out["decision"] = f"{deciding.sentence}."
+    return {**out, "posthoc": tuple(posthoc), "deciding": deciding}
 
 
-def _over_units(
-    ground: Ground, fusion: Fusion, tested: Tested, on: str, beside: tuple[Made, ...]
-) -> tuple[Made, ...]:
+def _over_units(ground: Ground, fusion: Fusion, tested: Tested, on: str) -> list[Posthoc]:
     """Where datasets are too few: max-T by blocks of repeats with signed ranks beside it, or, where
-    these cannot decide, the tests of each dataset beside the others: over the folds of several, or
-    over repeats where nothing else could decide, of what is compared.
+    these cannot decide, the tests of each dataset: over the folds of several, or over repeats where
+    nothing else could decide, of what is compared.
     """
     by_fold, study = ground.folds, fusion.study
     measures = study.measures if on == FUSED else [on]
@@ -843,17 +831,16 @@ def _over_units(
         if flows is not None and len(flows) >= datasets_needed(tested.alpha):
             ranks = flows.rank(axis=1, ascending=False)
             blocks = replace(tested, table=flows, ranks=ranks, flows=flows)
-            by_blocks = OverRepeats(len(study.datasets), study.same_split())
-            return Made(by_blocks, blocks), Made(Wilcoxon(), blocks)
-    test = None
+            by_blocks = OverRepeats(blocks, len(study.datasets), study.same_split())
+            return [by_blocks, Wilcoxon(blocks)]
     if tested.control is not None:
-        return ()
+        return []
     if by_fold:
         about_this = on == FUSED or all([*one.measures] == [on] for one in by_fold.values())
-        test = OverFolds(by_fold) if len(by_fold) >= MIN_DATASETS and about_this else None
-    elif not ground.instances and (tests := tests_of_repeats(study, measures, tested.alpha)):
-        test = OverSeeds(tests)
-    return () if test is None else (*beside, Made(test, tested))
+        decides = len(by_fold) >= MIN_DATASETS and about_this
+        return [OverFolds(tested, by_fold)] if decides else []
+    tests = {} if ground.instances else tests_of_repeats(study, measures, tested.alpha)
+    return [OverSeeds(tested, tests)] if tests else []
 
 
 def tests_of_repeats(study: Study, measures: list[str], alpha: float) -> dict[str, RepeatTests]:
@@ -863,5 +850,5 @@ def tests_of_repeats(study: Study, measures: list[str], alpha: float) -> dict[st
     from mlflow_mleval.analysis.pairs_by_unit import FEWEST, compare_all_repeats
 
     tests = compare_all_repeats(study, {}, measures, alpha=alpha)
-    tested = [one.table.loc[one.table["pvalue"].notna(), "n"] for one in tests.values()]
-    return tests if tested and pd.concat(tested).min() >= FEWEST else {}
+    tested = rows_of_tests(tests).dropna(subset="pvalue")
+    return tests if tested["n"].min() >= FEWEST else {}

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.pairs import components
-from mlflow_mleval.analysis.posthoc.max_t import Made, MaxTResult, Posthoc, Tested, critical, max_t
+from mlflow_mleval.analysis.posthoc.max_t import MaxTResult, Posthoc, Tested, critical, max_t
 from mlflow_mleval.analysis.promethee import (
     DOMINANT,
     NO_FLOW,
@@ -681,7 +681,7 @@ class Retest:
         phi, ranks = (pd.DataFrame(x, index, columns) for x in (flows.phi, flows.ranks))
         phi = phi.where(self.finished.reindex(index=index, columns=columns))
         again = replace(t, table=phi, ranks=ranks, flows=phi, most=MOST)
-        return list(self.test.run(again).significant_pairs)
+        return list(replace(self.test, tested=again).result.significant_pairs)
 
 
 #: Methods up to which each is left out in turn.
@@ -751,8 +751,8 @@ def collected(
     decides = tests["deciding"]
     if (
         decides is not None
-        and decides.test.over == "datasets"
-        and decides.test.asked != "max-t"  # which judges all pairs together by itself
+        and decides.over == "datasets"
+        and decides.asked != "max-t"  # which judges all pairs together by itself
         and decides.result.significant_pairs
         and omnibus.best_pvalue > decides.result.alpha
     ):
@@ -760,7 +760,7 @@ def collected(
             "Pairs are separated although the Friedman test over all methods finds no difference."
         )
     if study.filled:
-        alone = decides is not None and not decides.test.by_mean_ranks and not counted
+        alone = decides is not None and not decides.by_mean_ranks and not counted
         doubts.append(_about_missing(study, alone))
     doubts += [*study.notes, *left_out(study.excluded), *fusion.doubts]
     doubts += warned
@@ -809,10 +809,10 @@ def other_leaders(leader: str, yardsticks: Mapping[str, pd.Series]) -> list[str]
 
 
 def leaning(
-    study: Study, tested: Tested, made: Made | None, counted: bool
+    study: Study, tested: Tested, made: Posthoc | None, counted: bool
 ) -> list[tuple[str, str]]:
     """Pairs that max-T separates only with the values that the policy gave to missing results."""
-    if made is None or study.missing != "worst" or not (counted or made.test.by_mean_ranks):
+    if made is None or study.missing != "worst" or not (counted or made.by_mean_ranks):
         return []
     finished = study.finished().reindex_like(tested.table)
     filled = set(finished.columns[~finished.all()])

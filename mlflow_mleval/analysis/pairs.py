@@ -20,7 +20,6 @@ from scipy import special
 from mlflow_mleval.analysis.promethee import tied_ranks
 from mlflow_mleval.analysis.resampling import up_to_zero
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError, StoreError
-from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.package import Reported
 from mlflow_mleval.sentences import count, did_you_mean, quoted, some
 from mlflow_mleval.validation import (
@@ -29,7 +28,6 @@ from mlflow_mleval.validation import (
     Places,
     at_least_one,
     in_pandas,
-    one_of,
     refuse_keywords,
 )
 
@@ -73,12 +71,10 @@ class PairDifferences:
     def __init__(
         self,
         table: ArrayLike | pd.DataFrame,
-        direction: Direction = "max",
         control: Hashable | None = None,
         *,
         name: str = "table",
     ) -> None:
-        one_of(direction, "direction", ("max", "min"))
         self.frame = incomplete_table(table, name)
         values = self.frame.to_numpy()
         if bad := int(np.isinf(values).sum()):
@@ -91,7 +87,7 @@ class PairDifferences:
         self.shape = len(self.a), len(values)
         #: Of each row, how large a difference may be by rounding.
         self.noise = NOISE * np.fmax.reduce(np.abs(values), axis=1, initial=0.0)
-        self._by_method = (-values if direction == "min" else values).T
+        self._by_method = values.T
 
     def __getitem__(self, rows: Any) -> AnyArray:
         found = self._by_method[self.a[rows]]
@@ -178,13 +174,8 @@ def mean_intervals(
 
 def holm(pvalues: ArrayLike) -> AnyArray:
     """Holm's correction along the last axis; NaN where there is no test, which does not count."""
-    pvalues = np.asarray(pvalues, dtype=float)
-    order = np.argsort(pvalues, axis=-1, kind="stable")
-    left = (~np.isnan(pvalues)).sum(axis=-1, keepdims=True) - np.arange(pvalues.shape[-1])
-    ranked = np.take_along_axis(pvalues, order, axis=-1) * np.maximum(left, 1)
-    out = np.empty_like(pvalues)
-    np.put_along_axis(out, order, np.minimum(1.0, np.maximum.accumulate(ranked, axis=-1)), axis=-1)
-    return out
+    rows = np.asarray(pvalues, dtype=float)
+    return np.apply_along_axis(lambda row: stepped(row, row[~np.isnan(row)]), -1, rows)
 
 
 def stepped(pvalues: AnyArray, worst: AnyArray, extra: int = 0) -> AnyArray:
@@ -323,9 +314,8 @@ def better_first(pairs: pd.DataFrame, turned: ArrayLike) -> pd.DataFrame:
 
 def better_and_worse(pairs: pd.DataFrame, by: str) -> list[Pair]:
     """The methods of each row, the better first by the sign of a column."""
-    behind = pairs[by] < 0
-    sides = (pairs[a].mask(behind, pairs[b]).to_numpy(object) for a, b in (PAIR, PAIR[::-1]))
-    return list(zip(*sides, strict=True))
+    turned = better_first(pairs[PAIR], pairs[by] < 0)
+    return [*turned.itertuples(index=False, name=None)]
 
 
 def behind(pairs: pd.DataFrame, order: Sequence[Hashable]) -> AnyArray:
@@ -368,13 +358,12 @@ def cliques(separated: pd.DataFrame) -> list[list[Any]]:
             "pair.",
             stacklevel=2,
         )
-        groups = [[int(v)] for v in np.flatnonzero(~together.any(axis=0))]
-        open_pairs = together.astype(np.int32)
+        open_pairs = (together | np.eye(len(together), dtype=bool)).astype(np.int32)
         while open_pairs.any():
-            a, b = np.unravel_index(int(np.argmax(open_pairs)), open_pairs.shape)
-            clique = [int(a), int(b)]
-            common = together[a] & together[b]
-            fresh = open_pairs[a] + open_pairs[b]  # pairs with the clique, by what joins it
+            pair = np.unravel_index(int(np.argmax(open_pairs)), open_pairs.shape)
+            clique = [*{int(v) for v in pair}]
+            common = together[clique].all(axis=0)
+            fresh = open_pairs[clique].sum(axis=0)  # pairs with the clique, by what joins it
             while common.any():
                 v = int(np.argmax(np.where(common, fresh, -1)))
                 clique.append(v)
@@ -382,9 +371,7 @@ def cliques(separated: pd.DataFrame) -> list[list[Any]]:
                 fresh += open_pairs[v]
             open_pairs[np.ix_(clique, clique)] = 0
             groups.append(clique)
-    return [
-        separated.index[members].tolist() for members in sorted(sorted(group) for group in groups)
-    ]
+    return [separated.index[members].tolist() for members in sorted(map(sorted, groups))]
 
 
 def cliques_with_letters(separated: pd.DataFrame) -> tuple[list[list[Any]], dict[Any, str]]:
@@ -565,7 +552,8 @@ class PairTests(Reported):
     @property
     def better(self) -> list[tuple[Any, Any]]:
         """The separated pairs (better, worse) but those of which each is better on some measure."""
-        return [(a, b) for a, b in self.separated if (b, a) not in self.separated]
+        separated = self.separated
+        return [(a, b) for a, b in separated if (b, a) not in separated]
 
     def is_separated(self, a: Hashable, b: Hashable) -> bool:
         """Whether the two methods are separated, in either direction."""
@@ -691,14 +679,13 @@ def crossings(tests: Mapping[str, PairTests]) -> Crossings:
     either is.
     """
     rows = rows_of_tests(tests)
-    rows = rows[rows["separated"].astype(bool) & (rows["difference"].abs() > 0)]
+    rows = rows[rows["separated"].astype(bool)]
     rows = better_first(rows, rows["method_a"].map(str) > rows["method_b"].map(str))
     found: dict[tuple[Any, ...], list[str]] = {}
     for (a, b, measure), each in rows.groupby([*PAIR, "measure"], sort=False):
-        ahead = each["difference"] > 0
-        on_a, on_b = (*each["dataset"][ahead],), (*each["dataset"][~ahead],)
-        if on_a and on_b:
-            found.setdefault((a, b, on_a, on_b), []).append(measure)
+        where = each.groupby(np.sign(each["difference"]))["dataset"].agg(tuple)
+        if {-1, 1} <= {*where.index}:
+            found.setdefault((a, b, where[1], where[-1]), []).append(measure)
     return [(measures, {a: on_a, b: on_b}) for (a, b, on_a, on_b), measures in found.items()]
 
 
@@ -723,18 +710,14 @@ def jointly(tests: Mapping[str, Kind]) -> dict[str, Kind]:
     """
     if not tests:
         return {}
-    tables = [one.table.copy() for one in tests.values()]
-    first = next(iter(tests.values()))
-    total = 0
+    first, tables = next(iter(tests.values())), [one.table.copy() for one in tests.values()]
+    total = sum(int(table["pvalue"].count()) for table in tables)
     for prefix in ("", *first.beside):
-        raw, corrected = (f"{prefix}{end}" for end in ("pvalue", "corrected"))
-        corrected = corrected if prefix else "pvalue_corrected"
-        within = "pvalue_corrected" if first.one_family else raw
+        within = "pvalue_corrected" if first.one_family else f"{prefix}pvalue"
         pvalues = [table[within].to_numpy(float) for table in tables]
         worst = [p.max(keepdims=True) if first.one_family else p[~np.isnan(p)] for p in pvalues]
         for table, p in zip(tables, pvalues, strict=True):
-            table[corrected] = stepped(p, np.concatenate(worst))
-        total = total or sum(int(table[raw].notna().sum()) for table in tables)
+            table[f"{prefix or 'pvalue_'}corrected"] = stepped(p, np.concatenate(worst))
     return {
         dataset: one.corrected(
             table.assign(separated=table["pvalue_corrected"] <= one.alpha), len(tests), total
@@ -791,15 +774,13 @@ def cluster_numbers(clusters: ArrayLike, n: int, index: Any = None) -> Places:
             "`clusters` must have the index of the instances, got another. Reorder it, or pass "
             "an array."
         )
-    codes, names = pd.factorize(cluster_names(clusters))
-    if codes.shape != (n,):
+    names = cluster_names(clusters)
+    if names.shape != (n,):
         raise ValueError(
             f"`clusters` must hold one value for each of the {n} instances, got shape "
-            f"{codes.shape}."
+            f"{names.shape}."
         )
-    blank = codes < 0
-    codes[blank] = len(names) + np.arange(blank.sum())
-    codes = pd.factorize(codes)[0]
+    codes: Places = pd.factorize(np.where(pd.isna(names), np.arange(n), names))[0]
     if codes.max() == 0:
         raise ValueError(
             "`clusters` must hold at least two clusters, got one. Leave it out if the instances "

@@ -302,9 +302,8 @@ def instance_tests(
         )
     better = directions(names, minimize, maximize)
     pairs = np.triu_indices(len(methods), 1)
-    rows = []
+    rows, missing = [], {}
     swapped, waiting = [], []  # signs are drawn for several measures at once
-    missing = {}
     for measure, values, bound, unit in _measured(methods, better, clusters, bounds):
         empty = np.isnan(values).any(axis=1)
         missing[measure] = int(empty.sum())
@@ -320,23 +319,25 @@ def instance_tests(
             sums = np.concatenate(waiting, axis=1)
             swapped.append(Signs(len(sums), n_resamples, seed).sums(sums).T)
             waiting = []
-    # of each pair the measures, in their order
+    # of each pair the measures, in their order; of sums of each measure the methods
     order = np.arange(len(rows)).reshape(len(names), -1).T.ravel()
     found = pd.DataFrame(rows).iloc[order].reset_index(drop=True)
     moments = Moments(*np.array(found.pop("moments").tolist()).T)
     bounded = {k: one for k, one in enumerate(found.pop("bounded")) if one is not None}
     for test in ("sign", "wilcoxon"):
-        place = found.columns.get_loc(f"{test}_pvalue") + 1
-        found.insert(place, f"{test}_corrected", holm(found[f"{test}_pvalue"]))
-    drawn_sums = np.concatenate(swapped).reshape(len(names), len(methods), -1)
-    changes = drawn_sums.shape[2]
+        found[f"{test}_corrected"] = holm(found[f"{test}_pvalue"])
+    sums = np.concatenate(swapped)
+    start = len(methods) * np.arange(len(names))
+    first, second = (np.array(pairs)[:, :, None] + start).reshape(2, -1)
     size = np.sqrt(moments.squares)
     size[size == 0] = 1.0
     statistic = np.abs(moments.total) / size
-    counts = step_down(statistic, _under_changes(drawn_sums, pairs, size), changes)
-    own, corrected = counts.own / changes, counts.joint / changes
-    by_score, joint, largest = _score_tests(bounded, drawn_sums, pairs, n_resamples, seed)
+    counts = step_down(statistic, _differences(sums, first, second, size), sums.shape[1])
+    own, corrected = np.array([counts.own, counts.joint]) / sums.shape[1]
     at = [*bounded]
+    by_score, joint, largest_score = _score_tests(
+        [*bounded.values()], sums, (first[at], second[at]), n_resamples, seed
+    )
     own[at], corrected[at] = np.maximum(own[at], by_score), np.maximum(corrected[at], joint)
     table = pairs_by_measure(
         tuple(methods),
@@ -348,7 +349,7 @@ def instance_tests(
         separated=corrected <= alpha,
     )
     n_clusters = None if unit is None else int(unit.max()) + 1
-    unbounded = table[~table.index.isin(at)]
+    doubts = _instance_doubts(table.drop(at), missing, n_clusters, sums.shape[1], alpha)
     tests = InstanceTests(
         table=table,
         methods=tuple(methods),
@@ -361,11 +362,8 @@ def instance_tests(
         moments=moments,
         largest=np.asarray(counts.largest, dtype=float),
         bounded=bounded,
-        largest_score=largest,
-        notes=(
-            *cluster_doubts(clusters, unit),
-            *_instance_doubts(unbounded, missing, n_clusters, changes, alpha),
-        ),
+        largest_score=largest_score,
+        notes=(*cluster_doubts(clusters, unit), *doubts),
     )
     tests = jointly({"": tests})[""]
     if blocks is None or clusters is not None:
@@ -389,9 +387,8 @@ def _measured(
         raise ValueError(f"`bounds` must name measures that are compared, got {some(unknown)}.")
     if below := {m: bound for m, bound in stated.items() if not 0 < bound < np.inf}:
         raise ValueError(f"`bounds` must be above 0, got {below}.")
-    n = None
-    index = None
-    unit = None
+    index = unit = None
+    n = 0
     for measure, way in better.items():
         values, index = _read(methods, measure, n, index)
         n = len(values)
@@ -403,9 +400,47 @@ def _measured(
         if clusters is not None and unit is None:
             unit = cluster_numbers(clusters, n, index)
         bound = _bound(measure, values, bounds)
-        if way == "min":
-            np.negative(values, out=values)
-        yield measure, values, bound, unit
+        yield measure, -values if way == "min" else values, bound, unit
+
+
+def _read(
+    methods: Mapping[Any, Source], measure: str, n: int, index: pd.Index | None
+) -> tuple[Array, pd.Index | None]:
+    """One measure of all methods, instances x methods, and the index of the instances where they
+    have one; both must be those of the measures before.
+    """
+    columns = []
+    for name, source in methods.items():
+        column, values = _column(source, measure, name)
+        n = n or len(values)
+        own = column.index if isinstance(column, pd.Series) else index
+        index = own if index is None else index
+        if len(values) != n or (index is not None and not index.equals(own)):
+            raise ValueError(
+                "`methods` must have the same instances in the same order, got "
+                f"{len(values)} values of {measure!r} for {name!r} where others have {n}, or "
+                "another index. Evaluate all methods on the same test set, or pass arrays if "
+                "the order is right."
+            )
+        columns.append(values)
+    return np.column_stack(columns), index
+
+
+def _column(source: Source, measure: str, name: object) -> tuple[ArrayLike, Array]:
+    """A measure of one method as it comes, and as finite numbers (or NaN), one an instance."""
+    try:
+        column = source(measure) if callable(source) else source[measure]
+    except KeyError:
+        raise ValueError(
+            f"`methods` must all have {measure!r}, but {name!r} has not. Leave one of the two out."
+        ) from None
+    values = np.asarray(column, dtype=float)
+    if values.ndim != 1 or np.isinf(values).any():
+        raise ValueError(
+            "`methods` must give one finite value an instance, got another of "
+            f"{measure!r} for {name!r}, of shape {values.shape}."
+        )
+    return column, values
 
 
 def _bound(measure: str, values: Array, bounds: Stated) -> float | None:
@@ -414,11 +449,11 @@ def _bound(measure: str, values: Array, bounds: Stated) -> float | None:
     """
     least, most = float(np.nanmin(values)), float(np.nanmax(values))
     low, high = range_of(measure, [least, most])
-    known = bool(np.isfinite(high - low))
-    stated = bounds.get(measure) if isinstance(bounds, Mapping) else None if known else bounds
-    if stated is None:
-        inside = least >= low - ROUNDING and most <= high + ROUNDING
-        return high - low if known and inside else None
+    width = high - low if np.isfinite(high - low) else None
+    stated = bounds.get(measure) if isinstance(bounds, Mapping) else bounds
+    if stated is None or (width is not None and not isinstance(bounds, Mapping)):
+        inside = low - ROUNDING <= least and most <= high + ROUNDING
+        return width if inside else None
     largest = np.nanmax(np.nanmax(values, axis=1) - np.nanmin(values, axis=1))
     if largest > stated * (1 + ROUNDING):
         raise ValueError(
@@ -429,47 +464,36 @@ def _bound(measure: str, values: Array, bounds: Stated) -> float | None:
 
 
 def _score_tests(
-    bounded: Mapping[int, Sample],
+    bounded: Sequence[Sample],
     sums: Array,
     pairs: tuple[Places, Places],
     n_resamples: int,
     seed: int,
 ) -> tuple[Array, Array, Array]:
-    """P-values of the score test of bounded rows, by themselves and step-down, corrected by normal
-    values that are as correlated as the sums under changes of sign are (measures x methods x
-    changes); and by draw the largest statistic.
+    """P-values of the score test of pairs of rows of sums, by themselves and step-down, corrected
+    by normal values that are as correlated as the sums are under changes of sign; and by draw the
+    largest statistic.
     """
-    rows = np.array([*bounded], dtype=int)
-    own = np.array([s.pvalue(0.0, 1 if s.mean > 0 else -1) for s in bounded.values()])
+    a, b = pairs
+    own = np.array([s.pvalue(0.0, 1 if s.mean > 0 else -1) for s in bounded])
     own = np.minimum(2 * own, 1.0)
     if not bounded:
         return own, own, own
-    flat = sums.reshape(-1, sums.shape[2])
-    covariance = flat @ flat.T / flat.shape[1]
-    drawn = normal_draws(covariance, n_resamples, seed)
-    normal = np.ascontiguousarray(drawn.T).reshape(*sums.shape[:2], n_resamples)
-    pair, measure = np.divmod(np.arange(len(pairs[0]) * len(sums)), len(sums))
-    a, b = (measure * sums.shape[1] + side[pair] for side in pairs)
+    covariance = sums @ sums.T / sums.shape[1]
+    normal = np.ascontiguousarray(normal_draws(covariance, n_resamples, seed).T)
     spread = covariance[a, a] + covariance[b, b] - 2 * covariance[a, b]
-    size = np.sqrt(np.where(spread > 0, spread, 1.0))
-    under = _under_changes(normal, pairs, size)
-
-    def under_at(at: Places, part: slice) -> Array:
-        return under(rows[at], part)
-
-    return own, *normal_step_down(own, -special.ndtri(own / 2), under_at, n_resamples)
+    under = _differences(normal, a, b, np.sqrt(np.where(spread > 0, spread, 1.0)))
+    return own, *normal_step_down(own, -special.ndtri(own / 2), under, n_resamples)
 
 
-def _under_changes(
-    sums: Array, pairs: tuple[Places, Places], size: Array
+def _differences(
+    sums: Array, a: Places, b: Places, size: Array
 ) -> Callable[[Places, slice], Array]:
-    """What `step_down` takes, of sums measures x methods x changes: pairs x their measures."""
+    """What `step_down` takes, of differences of rows of sums, each in its own unit."""
 
     def drawn(at: Places, part: slice) -> Array:
-        pair, measure = np.divmod(at, len(sums))
-        first, second = (side[pair] for side in pairs)
-        d = sums[measure, first, part] - sums[measure, second, part]
-        return np.abs(d, out=d) / size[at, None]
+        found = sums[a[at], part] - sums[b[at], part]
+        return np.abs(found, out=found) / size[at, None]
 
     return drawn
 
@@ -493,47 +517,6 @@ def _fold_doubt(tests: InstanceTests, by_fold: InstanceTests) -> str:
     return f"{about} With the folds as units, these are not separated: {shown}."
 
 
-def _read(
-    methods: Mapping[Any, Source], measure: str, n: int | None, index: pd.Index | None
-) -> tuple[Array, pd.Index | None]:
-    """One measure of all methods, instances x methods, and the index of the instances where they
-    have one; both must be those of the measures before.
-    """
-    columns = []
-    for name, source in methods.items():
-        try:
-            column = source(measure) if callable(source) else source[measure]
-        except KeyError:
-            raise ValueError(
-                f"`methods` must all have {measure!r}, but {name!r} has not. Leave one of the "
-                "two out."
-            ) from None
-        values = np.asarray(column, dtype=float)
-        if n is None and values.ndim == 1:
-            n = len(values)
-        if values.shape != (n,) or not len(values):
-            raise ValueError(
-                "`methods` must give one value an instance, the same instances for all, got "
-                f"shape {values.shape} for {measure!r} of {name!r} and {n} instances before. "
-                "Evaluate all methods on the same test set."
-            )
-        if isinstance(column, pd.Series):
-            if index is not None and not column.index.equals(index):
-                raise ValueError(
-                    "`methods` must have the same instances in the same order, got another index "
-                    f"for {measure!r} of {name!r}. Reorder it, or pass arrays if the order is "
-                    "right."
-                )
-            index = column.index
-        if bad := int(np.isinf(values).sum()):
-            raise ValueError(
-                f"`methods` must have finite values, got {bad} infinite ones of {measure!r} for "
-                f"{name!r}."
-            )
-        columns.append(values)
-    return np.column_stack(columns), index
-
-
 def _pair(d: Array, unit: Places | None, noise: float, bound: float | None) -> dict[str, Any]:
     """Counts, moments, sign test and signed ranks of the differences of one pair on one measure,
     and what the score test takes of them; positive ones are for the first.
@@ -543,26 +526,25 @@ def _pair(d: Array, unit: Places | None, noise: float, bound: float | None) -> d
     from scipy import stats  # slow to load, and a ranking does without it
 
     d[np.abs(d) <= noise] = 0.0
-    n, wins, losses = len(d), int((d > 0).sum()), int((d < 0).sum())
-    column, counts = cluster_sums(d[:, None], unit)
-    there = counts[:, 0] > 0
-    sums, sizes = column[there, 0], counts[there, 0]
-    means = sums / sizes
-    differs = np.abs(means) > noise
-    positive, differ = int((means[differs] > 0).sum()), int(differs.sum())
+    sums, sizes = (column[:, 0] for column in cluster_sums(d[:, None], unit))
+    means = sums / np.maximum(sizes, 1)
+    means = means[np.abs(means) > noise]
+    positive, differ = int((means > 0).sum()), len(means)
     exact = differ <= EXACT_RANKS
-    plus, _, wilcoxon = signed_ranks(means[None, differs], np.full(differ, noise), exact)
+    plus, _, wilcoxon = signed_ranks(means[None], np.full(differ, noise), exact)
     tail = stats.binom.cdf(min(positive, differ - positive), differ, 0.5)
     return {
-        "n": n,
-        "wins": wins,
-        "ties": n - wins - losses,
-        "losses": losses,
-        "difference": float(d.mean()),
-        "sign_statistic": (2 * positive - differ) / np.sqrt(differ) if differ else 0.0,
-        "sign_pvalue": min(1.0, 2 * float(tail)),
+        "n": len(d),
+        "wins": (d > 0).sum(),
+        "ties": (d == 0).sum(),
+        "losses": (d < 0).sum(),
+        "difference": d.mean(),
+        "sign_statistic": (2 * positive - differ) / np.sqrt(max(differ, 1)),
+        "sign_pvalue": min(1.0, 2 * tail),
+        "sign_corrected": np.nan,
         "wilcoxon_statistic": plus.item() / 2,
         "wilcoxon_pvalue": wilcoxon.item(),
+        "wilcoxon_corrected": np.nan,
         "exact": exact,
         "moments": [*Moments.of(sums, sizes)],
         "bounded": None if bound is None else Sample.of(sums, sizes, bound, rounded=True),
@@ -730,20 +712,25 @@ def repeat_tests(
     (True, 6.12)
     """
     probability(alpha, "alpha")
-    methods = {name: pd.DataFrame(rows) for name, rows in methods.items()}
     n_repeats = {name: len(rows) for name, rows in methods.items()}
     if sum(n > 1 for n in n_repeats.values()) < 2:
         has = some(f"{name} has {n}" for name, n in n_repeats.items()) or "there is none"
         raise IncomparableRunsError(
             f"a test over repeats needs two methods with two each; {has}. Train with other seeds."
         )
-    measures = list(next(iter(methods.values())).columns if measures is None else measures)
+    measures = list(next(iter(methods.values())) if measures is None else measures)
     names = unique_names(measures, "measures", len(measures), "measures")
     if not names:
         raise ValueError("`measures` must hold at least one, got none.")
     better = directions(names, minimize, maximize)
-    sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in names])
-    columns, gaps = _welch(methods, names, sign)
+    tables = {name: _repeats(name, rows, names) for name, rows in methods.items()}
+    gaps = [
+        f"{measure} in {n} of {len(table)} of {name}"
+        for name, table in tables.items()
+        for measure, n in table.isna().sum().items()
+        if n
+    ]
+    columns = _welch([*tables.values()], np.where([better[m] == "min" for m in names], -1.0, 1.0))
     error = columns.pop("error")
     if np.isnan(columns["pvalue"]).all():
         raise IncomparableRunsError(
@@ -762,61 +749,58 @@ def repeat_tests(
     return jointly({"": made})[""]
 
 
-def _welch(
-    methods: Mapping[Any, pd.DataFrame], measures: Sequence[str], sign: Array
-) -> tuple[dict[str, Array], list[str]]:
-    """Columns of the table, by pairs and measures, where the sign is -1 if less is better; and
-    where values are absent.
-    """
-    moments, gaps = [], []
-    for name, rows in methods.items():
-        if lacking := [m for m in measures if m not in rows]:
-            raise ValueError(
-                f"`methods` must all have {some(lacking)}, but {name!r} has not. Leave one of the "
-                "two out."
-            )
-        values = rows[[*measures]].astype(float)
-        if bad := int(np.isinf(values.to_numpy()).sum()):
-            raise ValueError(
-                f"`methods` must have finite values, got {bad} infinite ones for {name!r}."
-            )
-        absent = values.isna().sum()
-        gaps += [f"{m} in {n} of {len(rows)} of {name}" for m, n in absent.items() if n]
-        moments.append([values.count(), values.mean(), values.var(), values.abs().max()])
-    n, mean, variance, size = np.array(moments, dtype=float).swapaxes(0, 1)
-    first, second = np.triu_indices(len(n), 1)
-    n_a, n_b, mean_a, mean_b = n[first], n[second], mean[first], mean[second]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        noise = NOISE * np.fmax(size[first], size[second])
-        var_a, var_b = (
-            np.where(np.sqrt(v * (k - 1) / k) <= noise, 0.0, v)
-            for v, k in ((variance[first], n_a), (variance[second], n_b))
+def _repeats(name: object, rows: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
+    """The measures of the repeats of a method, which must be there and finite (or NaN)."""
+    if lacking := [m for m in measures if m not in rows]:
+        raise ValueError(
+            f"`methods` must all have {some(lacking)}, but {name!r} has not. Leave one of the "
+            "two out."
         )
-        difference = sign * (mean_a - mean_b)
-        parts = var_a / n_a, var_b / n_b
-        error = np.sqrt(parts[0] + parts[1])
-        df = error**4 / (parts[0] ** 2 / (n_a - 1) + parts[1] ** 2 / (n_b - 1))
-        t = difference / error
-        pvalue = 2 * special.stdtr(df, -np.abs(t))
-    n = np.minimum(n_a, n_b).astype(int)
-    fine = (n > 1) & (error > 0)
-    tested = {"error": error, "pvalue": pvalue, "statistic": t, "df": df}
+    table = pd.DataFrame(rows)[[*measures]].astype(float)
+    if np.isinf(table).any(axis=None):
+        raise ValueError(f"`methods` must have finite values, got infinite ones for {name!r}.")
+    return table
+
+
+def _welch(tables: Sequence[pd.DataFrame], sign: Array) -> dict[str, Array]:
+    """Columns of the tests, by pairs of tables and measures, where the sign is -1 if less is
+    better.
+    """
+    moments = [[t.count(), t.mean(), t.var(ddof=0), t.abs().max()] for t in tables]
+    n, mean, variance, size = np.array(moments, dtype=float).swapaxes(0, 1)
+    variance[np.sqrt(variance) <= NOISE * np.fmax.reduce(size)] = 0.0
+    a, b = np.triu_indices(len(n), 1)
+    difference = sign * (mean[a] - mean[b])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        part = variance / (n - 1)
+        error = np.sqrt(part[a] + part[b])
+        spread = part**2 / (n - 1)
+        df = error**4 / (spread[a] + spread[b])
+        statistic = difference / error
+    fewest = np.fmin(n[a], n[b])
+    varies = error > 0
+    tested = {
+        "error": error,
+        "pvalue": 2 * special.stdtr(df, -np.abs(statistic)),
+        "statistic": statistic,
+        "df": df,
+    }
     doubts = {
-        "it has a value in fewer than two repeats of a method": n < 2,
-        "its values do not vary over repeats": ~fine,
-        f"fewer than {FEW_REPEATS} repeats": n < FEW_REPEATS,
+        "it has a value in fewer than two repeats of a method": fewest < 2,
+        "its values do not vary over repeats": ~varies,
+        f"fewer than {FEW_REPEATS} repeats": fewest < FEW_REPEATS,
     }
     columns = {
-        "n": n,
-        "n_a": n_a.astype(int),
-        "n_b": n_b.astype(int),
-        "mean_a": mean_a,
-        "mean_b": mean_b,
+        "n": fewest.astype(int),
+        "n_a": n[a].astype(int),
+        "n_b": n[b].astype(int),
+        "mean_a": mean[a],
+        "mean_b": mean[b],
         "difference": difference,
-        **{name: np.where(fine, numbers, np.nan) for name, numbers in tested.items()},
+        **{name: np.where(varies, numbers, np.nan) for name, numbers in tested.items()},
         "doubt": np.select([*doubts.values()], [*doubts], "").astype(object),
     }
-    return {name: np.ravel(numbers) for name, numbers in columns.items()}, gaps
+    return {name: numbers.ravel() for name, numbers in columns.items()}
 
 
 def compare_all_repeats(
@@ -826,19 +810,17 @@ def compare_all_repeats(
     why others were not tested.
     """
     measures = list(study.measures if measures is None else measures)
-    sides: dict[str, Any] = {
-        f"{way}imize": [m for m in measures if study.directions[m] == way] for way in ("min", "max")
-    }
     if why := study.unsure("repeat"):
         absent |= dict.fromkeys(study.datasets, why)
         return {}
+    options |= {"minimize": study.minimize, "maximize": {*measures} - {*study.minimize}}
 
     def test(dataset: str) -> RepeatTests:
         repeats = study.over("repeats", dataset).tables
-        lacking = [m for m in study.values.loc[dataset].index if m not in repeats]
-        none = dict.fromkeys(lacking, next(iter(repeats.values())).iloc[:0])
+        none = next(iter(repeats.values())).iloc[:0]
+        others = dict.fromkeys(study.values.loc[dataset].index.difference([*repeats], False), none)
         split = study.same_split(dataset)
-        return repeat_tests({**repeats, **none}, measures, same_split=split, **sides, **options)
+        return repeat_tests({**repeats, **others}, measures, same_split=split, **options)
 
     tests, failed = on_each(study.datasets, test)
     absent |= {dataset: str(error) for dataset, error in failed.items()}

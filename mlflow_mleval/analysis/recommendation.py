@@ -77,7 +77,7 @@ def decision(c: Comparison) -> Decision:
     best = c.best_set
     return Decision(
         evidence=c.decides_over,
-        ahead=[m for m in c.leaders if m in best] or best[:1],
+        ahead=c.leaders or best[:1],
         best_set=best,
         worse=order.difference(best, sort=False).tolist(),
         next=rest[0] if rest else None,
@@ -140,26 +140,26 @@ def frontier(c: Comparison) -> Frontier | None:
     if (found := _first_cost(c)) is None or len(c.order) < 2:
         return None
     name, values = found
-    scaled = np.log(values) if (values > 0).where(values.notna(), True).all(axis=None) else values
-    mean, half = scaled.mean(), np.full(len(c.order), np.nan)
-    cheaper: set[tuple[Any, Any]] = set()
+    geometric = bool((values.isna() | (values > 0)).all(axis=None))
+    cheap = -np.log(values) if geometric else -values
+    mean, half, cheaper = -cheap.mean(), np.full(len(c.order), np.nan), set()
     if len(values) > 1:
-        test = max_t(-scaled, alpha=c.options["alpha"], seed=c.options["seed"])
+        test = max_t(cheap, alpha=c.options["alpha"], seed=c.options["seed"])
         cheaper = {*test.significant_pairs}
         if 1 / test.n_resamples <= test.alpha:
-            half = half_widths(-scaled, test)
+            half = half_widths(cheap, test)
     ends = pd.DataFrame({"cost": mean, "cost_low": mean - half, "cost_high": mean + half})
     quality = c.comparison_intervals
     if quality is None or c.options["order"] != "mean-value":
         quality = pd.DataFrame({"mean": c.scores, "low": np.nan, "high": np.nan})
     better = {*c.told_apart}
     ahead = Counter(a for a, _ in better | cheaper)
-    dominated = {b for _, b in better & cheaper}
-    on = [ahead[m] == len(c.order) - 1 for m in c.order]
-    place = np.select([on, pd.Index(c.order).isin(dominated)], ["on", "off"], "open")
-    ends = np.exp(ends) if scaled is not values else ends
-    table = quality.rename(columns={"mean": "quality"}).join(ends).assign(place=place)
-    return Frontier(name, table, scaled is not values)
+    table = quality.rename(columns={"mean": "quality"}).join(np.exp(ends) if geometric else ends)
+    dominated = table.index.isin([b for _, b in better & cheaper])
+    on = [ahead[m] == len(c.order) - 1 for m in table.index]
+    return Frontier(
+        name, table.assign(place=np.select([on, dominated], ["on", "off"], "open")), geometric
+    )
 
 
 def _first_cost(c: Comparison) -> tuple[Any, pd.DataFrame] | None:
@@ -186,9 +186,7 @@ def runs_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
     values = _rows_of_cell(study.repeats, dataset, method)
     if values.empty and (dataset, method) not in study.filled:
         values = study.values.loc[[(dataset, method)]]
-    if len(values) != len(finished):
-        return runs
-    return runs.join(values.set_axis(finished))
+    return runs.join(values.set_axis(finished)) if len(values) == len(finished) else runs
 
 
 def folds_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
@@ -200,23 +198,22 @@ def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
     """By measure: value; sd and standard_error over n repeats."""
     study = c.study
     cell = (dataset, method)
-    table = pd.DataFrame({"value": study.values.loc[cell]})
-    for name, values in (("sd", study.spread), ("standard_error", study.standard_errors)):
-        table[name] = values.loc[cell] if cell in values.index else float("nan")
-    table["n"] = len(_rows_of_cell(study.repeats, *cell))
-    return table
+    tables = {"value": study.values, "sd": study.spread, "standard_error": study.standard_errors}
+    columns = {name: values.reindex([cell]).iloc[0] for name, values in tables.items()}
+    n = len(_rows_of_cell(study.repeats, *cell))
+    return pd.DataFrame(columns, study.values.columns).assign(n=n)
 
 
 def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:
     """By measure, over the datasets that both finished: how far a is better than b; its interval is
     of this measure alone, not corrected."""
     study = c.study
-    filled = set() if c.options["missing_is_failure"] else set(c.study.filled)
+    filled = set() if c.options["missing_is_failure"] else set(study.filled)
     shared = [d for d in study.datasets if not {(d, a), (d, b)} & filled]
     first, second = (study.values.xs(m, level=1).reindex(shared) for m in (a, b))
     difference = first - second
-    size = first.abs().combine(second.abs(), lambda x, y: x.where(x > y, y))
-    difference = difference.mask(difference.abs() <= NOISE * size, 0.0)
+    noise = NOISE * np.fmax(first.abs(), second.abs())
+    difference = difference.mask(difference.abs() <= noise, 0.0)
     difference[study.minimize] *= -1
     intervals = mean_intervals(difference, c.options["alpha"])
     means = {"mean_a": first.mean(), "mean_b": second.mean(), "n": difference.count()}
@@ -271,13 +268,13 @@ def over_time(c: Comparison, each: int = 0) -> pd.DataFrame:
     completed, rows = _completed(c.study), []
     if each:
         started = pd.to_datetime(c.study.runs["start_time"], utc=True).dropna().sort_values()
-        sizes = reversed(range(len(started), 0, -each)[:MOMENTS])
-        moments = [(f"run {n:,}", completed <= started.iloc[n - 1]) for n in sizes]
+        sizes = range(len(started), 0, -each)[:MOMENTS]
+        moments = {f"run {n:,}": started.iloc[n - 1] for n in reversed(sizes)}
     else:
-        days = completed.dt.floor("D")
-        moments = [(f"{day:%d %b}", days <= day) for day in days_of(c.study)]
-    for moment, done in moments:
-        values = c.study.values[done]
+        moments = {f"{day:%d %b}": day for day in days_of(c.study)}
+        completed = completed.dt.floor("D")
+    for moment, last in moments.items():
+        values = c.study.values[completed <= last]
         per_method = values.groupby(level="method").size()
         often = per_method.index[2 * per_method >= per_method.max()]
         values = values[values.index.isin(often, level="method")]
@@ -286,9 +283,8 @@ def over_time(c: Comparison, each: int = 0) -> pd.DataFrame:
             then = compare(c.fusion.refit(there), **options)
         except (MlevalError, ValueError):  # too little was there
             continue
-        about = {"methods": then.order, "n_datasets": len(then.study.datasets)}
-        leads = {"leader": then.order[0], "best_set": then.best_set}
-        rows.append({"moment": moment, **leads, **about})
+        leads = (then.order[0], then.best_set, then.order, len(then.study.datasets))
+        rows.append((moment, *leads))
     return pd.DataFrame(rows, columns=["moment", "leader", "best_set", "methods", "n_datasets"])
 
 
@@ -336,10 +332,8 @@ class Verdict:
         CLOSE.
         """
         certain = self.rows.loc[self.rows["separated"].astype(bool), "difference"]
-        better, worse = (certain > 0).any(), (certain < 0).any()
-        if better == worse:
-            return CLOSE
-        return YES if better else NO
+        sides = {*np.sign(certain)} - {0}
+        return (YES if sides == {1} else NO) if len(sides) == 1 else CLOSE
 
     @property
     def crossing(self) -> dict[str, list[str]]:
@@ -363,15 +357,15 @@ class Verdict:
         where no number is known."""
         if not self.unit:
             return datasets_needed(self.alpha) - 1
-        one = self.main
-        if one is None or self.word() != CLOSE or not np.isfinite([one["low"], one["high"]]).all():
+        if self.main is None or self.word() != CLOSE:
             return None
-        n = float(one["n"])
-        half = (float(one["high"]) - float(one["low"])) / 2
-        if n < 2 or half <= 0:
+        n, low, high, difference = (
+            float(self.main[key]) for key in ("n", "low", "high", "difference")
+        )
+        if n < 2 or not 0 < high - low < np.inf:
             return None
-        error = half / special.stdtrit(n - 1, 1 - self.alpha / 2)
-        effect = abs(float(one["difference"])) / (error * math.sqrt(n))
+        error = (high - low) / 2 / special.stdtrit(n - 1, 1 - self.alpha / 2)
+        effect = abs(difference) / (error * math.sqrt(n))
         size = float(required_size(effect, alpha=self.alpha)[0]) if effect > 0 else math.inf
         return max(int(size - n), 1) if size <= MOST_UNITS.get(self.unit, FEW) else None
 
@@ -400,16 +394,14 @@ def question(c: Comparison, a: str = "", b: str = "") -> Question:
     ValueError
         A method is not compared, or both are one.
     """
-    unknown = [method for method in (a, b) if method and method not in c.order]
-    if unknown:
-        methods = ", ".join(c.order)
-        raise ValueError(f"`pair`: {unknown[0]!r} is not among the methods {methods}.")
+    for method in filter(None, (a, b)):
+        if method not in c.order:
+            raise ValueError(f"`pair`: {method!r} is not among the methods {', '.join(c.order)}.")
     if a and a == b:
         raise ValueError(f"`pair`: {a!r} is named twice. Name two methods.")
     a = a or next(m for m in c.order if m != b)
     b = b or next(m for m in [c.options["control"], *c.order] if m not in (None, a))
-    measures = measures_of_pair(c, a, b).loc[c.fusion.by_weight]
-    measures = measures[["difference", "n"]]
+    measures = measures_of_pair(c, a, b).loc[c.fusion.by_weight, ["difference", "n"]]
     return Question(a, b, _verdict(c, a, b) or _together(c, a, b, measures), measures)
 
 
@@ -420,7 +412,7 @@ _TOLD = ["measure", "dataset", "difference", "low", "high", "separated", "n"]
 def _verdict(c: Comparison, a: str, b: str) -> Verdict | None:
     """What the units that decide say; None where they have no difference of the pair."""
     unit, by_dataset = c.decides_over, pd.DataFrame()
-    if c.deciding is not None and c.deciding.test.over == unit and not c.deciding.test.by_unit:
+    if c.deciding is not None and c.deciding.over == unit and not c.deciding.by_unit:
         in_flows = isinstance(c.deciding.result, MaxTResult)  # by one measure, too
         found = c.deciding.result if in_flows else present(c.pairwise)
         rows = rows_of_pair(found.table, a, b).rename(columns={"mean_difference": "difference"})
@@ -437,23 +429,22 @@ def _verdict(c: Comparison, a: str, b: str) -> Verdict | None:
 
 def _together(c: Comparison, a: str, b: str, measures: pd.DataFrame) -> Verdict:
     """The pair where no test has a difference of one measure: T² of folds decides, or nothing."""
-    unknown = {"low": np.nan, "high": np.nan, "separated": False}
+    row = {"measure": c.on, "dataset": "", "low": np.nan, "high": np.nan, "separated": False}
     if c.on != FUSED:
-        rows = measures.loc[[c.on]].assign(dataset="", **unknown)
-        return Verdict("", rows.rename_axis("measure").reset_index(), c.options["alpha"])
+        return Verdict("", pd.DataFrame([row | {**measures.loc[c.on]}]), c.options["alpha"])
     flows = c.table[a] - c.table[b]
-    together = {"measure": FUSED, "difference": flows.mean(), "dataset": "", "n": len(flows)}
-    rows = pd.DataFrame([{**together, **unknown}])
+    row |= {"difference": flows.mean(), "n": len(flows)}
     tests = c.tests_over("folds") if c.decides_over == "folds" else {}
-    n = [one.pairs["n"].max() for one in tests.values() if {a, b} <= {*one.methods}]
-    if n:
-        rows["n"] = max(n)
-        apart = [d for d, one in tests.items() if {(a, b), (b, a)} & {*one.better}]
-        if apart:
-            names = apart if len(tests) > 1 else [""]
-            rows = pd.concat([rows] * len(apart), ignore_index=True)
-            rows = rows.assign(dataset=names, difference=flows[apart].to_numpy(), separated=True)
-    return Verdict("folds" if n else "", rows, c.options["alpha"])
+    of_both = {d: one for d, one in tests.items() if {a, b} <= {*one.methods}}
+    if not of_both:
+        return Verdict("", pd.DataFrame([row]), c.options["alpha"])
+    row["n"] = max(one.pairs["n"].max() for one in of_both.values())
+    rows = [
+        {**row, "dataset": d if len(tests) > 1 else "", "difference": flows[d], "separated": True}
+        for d, one in of_both.items()
+        if {(a, b), (b, a)} & {*one.better}
+    ]
+    return Verdict("folds", pd.DataFrame(rows or [row]), c.options["alpha"])
 
 
 def _tests(c: Comparison, unit: str) -> Mapping[str, PairTests]:

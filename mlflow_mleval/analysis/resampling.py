@@ -71,21 +71,14 @@ class Signs:
 
     def matrix(self, number: Any = np.float64) -> AnyArray:
         """All signs at once, units x changes."""
-        if not self.exact:
-            drawn = np.concatenate([part for _, part in self._drawn()], axis=1)
-            return np.ascontiguousarray((drawn * 2 - 1).T, dtype=number)
-        bits = np.arange(2 ** (self.n - 1)) >> np.arange(self.n - 1)[::-1, None] & 1
-        kept = np.concatenate([np.zeros((1, bits.shape[1]), int), bits])
-        signs = (1 - 2 * kept).astype(number)
-        return np.concatenate([signs, -signs], axis=1) if self.one_sided else signs
+        kept = np.concatenate([part for _, part in self._kept()], axis=1)
+        return np.ascontiguousarray((kept * 2 - 1).T, dtype=number)
 
     def sums(self, columns: ArrayLike) -> Array:
         """Sums of the columns (units x columns) under each change, changes x columns; only the
         signs of some units are in memory at a time.
         """
         values = np.asarray(columns, dtype=float)
-        if self.exact:
-            return np.asarray(self.matrix().T @ values)
         if self.n > UNITS:
             alike = pd.DataFrame(values).value_counts(sort=False)
             if len(alike) * ALIKE <= self.n:
@@ -96,21 +89,24 @@ class Signs:
                 kept[0] = times
                 return np.asarray((2.0 * kept - times) @ rows)
         positive = np.zeros((self.changes, values.shape[1]))
-        for units, part in self._drawn():
+        for units, part in self._kept():
             for start in range(0, self.changes, TILE):
                 at = slice(start, start + TILE)
                 positive[at] += part[at].astype(float) @ values[units]
         return 2 * positive - values.sum(axis=0)
 
-    def _drawn(self) -> Iterator[tuple[slice, AnyArray]]:
-        """Random signs of units, changes x units: 1 keeps the sign, 0 changes it."""
+    def _kept(self) -> Iterator[tuple[slice, AnyArray]]:
+        """Which signs are kept (1) and which change (0), changes x some of the units."""
+        if self.exact:
+            changed = np.arange(self.changes)[:, None] >> np.arange(self.n)[::-1] & 1
+            yield slice(None), 1 - changed
+            return
         rng = np.random.default_rng(self.seed)
         for start in range(0, self.n, UNITS):
-            units = slice(start, min(start + UNITS, self.n))
-            shape = (self.n_resamples + 1, units.stop - start)
+            shape = (self.changes, min(UNITS, self.n - start))
             part = rng.integers(0, 2, shape, dtype=np.int8)
             part[0] = 1
-            yield units, part
+            yield slice(start, start + UNITS), part
 
 
 @dataclass(frozen=True)
@@ -149,28 +145,19 @@ def sign_tests(rows: Any, *, n_resamples: int = RESAMPLES, seed: int = 0) -> Sig
         size[at] = np.sqrt(np.einsum("ij,ij->i", part, part))
     unit_size = np.where(size > 0, size, 1.0)
     if many:
-        sums = signs.sums(np.concatenate([read(at) for at in _blocks(n_rows)]).T / unit_size).T
+        units = np.concatenate([read(at) for at in _blocks(n_rows)]) / unit_size[:, None]
+        drawn = by_columns(np.abs(signs.sums(units.T)))
     else:
         matrix = signs.matrix(number)
 
-    def drawn(at: Places, part: slice) -> AnyArray:
-        if many:
-            return np.abs(sums[at, part])
-        found = (read(at) / unit_size[at, None]).astype(number) @ matrix[:, part]
-        return np.abs(found, out=found)
+        def drawn(at: Places, part: slice) -> AnyArray:
+            found = (read(at) / unit_size[at, None]).astype(number) @ matrix[:, part]
+            return np.abs(found, out=found)
 
     statistic = np.abs(total) / unit_size
-    own, joint, largest = step_down(statistic, drawn, signs.changes, number)
-    return SignTests(
-        total,
-        size,
-        statistic,
-        own / signs.changes,
-        joint / signs.changes,
-        largest,
-        signs.changes,
-        signs.exact,
-    )
+    counts = step_down(statistic, drawn, signs.changes, number)
+    own, joint = counts.own / signs.changes, counts.joint / signs.changes
+    return SignTests(total, size, statistic, own, joint, counts.largest, signs.changes, signs.exact)
 
 
 def length_pvalue(columns: ArrayLike, n_resamples: int = RESAMPLES, seed: int = 0) -> float:

@@ -17,6 +17,7 @@ from mlflow_mleval.analysis.answer_comparison import (
     sampling,
 )
 from mlflow_mleval.analysis.pairs import possible_ranks
+from mlflow_mleval.analysis.pairs_by_unit import instance_tests
 from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.errors import (
     IncomparableRunsError,
@@ -183,18 +184,19 @@ def test_questions_needed_find_the_difference_that_often():
     d = rng.normal(0.2, 1, 200)
     d = (d - d.mean()) / d.std(ddof=1) + 0.2
     pair = aligned({"a": made({"f": d}), "b": made({"f": np.zeros(200)})})
-    row = questions_needed(pair, {"f": "max"}).iloc[0]
+    tests = instance_tests(pair.tables, ["f"], maximize=["f"], n_resamples=99)
+    row = questions_needed(tests).iloc[0]
     assert row["difference"] == pytest.approx(0.2) and row["needed"] == 197 and row["more"] == 0
     drawn = rng.normal(0.2, 1, (4000, int(row["needed"])))
     power = (np.abs(drawn.mean(1) / drawn.std(1, ddof=1)) * np.sqrt(row["needed"]) > 1.96).mean()
     assert power == pytest.approx(0.8, abs=0.03)
-    assert questions_needed(pair, {"f": "max"}, difference=0.1).iloc[0]["more"] == 785 - 200
-    assert questions_needed(pair, {"f": "max"}, difference={"f": 0.1}).iloc[0]["difference"] == 0.1
+    told = [questions_needed(tests, stated).iloc[0] for stated in (0.1, {"f": 0.1})]
+    assert [(row["difference"], row["more"]) for row in told] == [(0.1, 785 - 200)] * 2
     for wrong, said in (
         ({"g": 0.1}, "of the measures f and greater than 0, got {'g': 0.1}"),
         (0.0, "greater than 0, got {'f': 0.0}"),
     ):
         with pytest.raises(ValueError, match=said):
-            questions_needed(pair, {"f": "max"}, difference=wrong)
-    clusters = pd.Series(np.arange(200) // 10, index=pair.tables["a"].index)
-    assert questions_needed(pair, {"f": "max"}, clusters=clusters).iloc[0]["n"] == 20
+            questions_needed(tests, wrong)
+    tests = instance_tests(pair.tables, ["f"], maximize=["f"], clusters=np.arange(200) // 10)
+    assert questions_needed(tests).iloc[0]["n"] == 20

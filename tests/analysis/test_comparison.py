@@ -238,17 +238,15 @@ class Signs(Wilcoxon):
     head = "p (plain)"
     control, always = False, False
 
-    def run(self, tested):
-        tests = super().run(tested)
+    def run(self):
+        tests = super().run()
         plain = tests.table["pvalue"]
-        table = tests.table.assign(pvalue_corrected=plain, significant=plain <= tested.alpha)
+        table = tests.table.assign(pvalue_corrected=plain, significant=plain <= tests.alpha)
         return replace(tests, table=table)
 
-    def wording(self, result):
-        return "plain ranks, uncorrected"
+    wording = "plain ranks, uncorrected"
 
-    def sentence(self, result):
-        return "Plain ranks"
+    sentence = "Plain ranks"
 
 
 @pytest.fixture
@@ -270,7 +268,7 @@ def test_a_new_test_is_asked_for_by_name_and_shown_everywhere(listed):
     for form in ("table", "json", "csv", "md", "latex", "html"):
         assert "plain" in render(found, form, "pairs").lower(), form
     other = compare(study_of(5, 9, gap=0.004))
-    assert "plain-ranks" not in [made.test.asked for made in other.posthoc]
+    assert "plain-ranks" not in [made.asked for made in other.posthoc]
     assert "pvalue_plain_ranks" not in other.pairs
     with pytest.raises(ValueError, match="'plain-ranks', which needs all pairs"):
         compare(study_of(4, 9), test="plain-ranks", control="m0")

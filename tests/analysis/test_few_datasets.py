@@ -127,7 +127,7 @@ def test_repeats_decide_where_datasets_are_too_few_and_the_page_says_of_what_it_
 
 def test_one_dataset_with_six_repeats_has_blocks_enough_and_with_five_each_measure_is_tested():
     six, five = (compare(repeated(3, 1, n, shift=0.05)) for n in (6, 5))
-    assert six.separated and six.deciding.test.over == "repeats"
+    assert six.separated and six.deciding.over == "repeats"
     said = " ".join(one.text for one in sentences(six))
     assert "For this data trained again, 6 runs of each." in said
     six.detail(method="m0", against="m1").to_html()

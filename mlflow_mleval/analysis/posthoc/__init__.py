@@ -5,12 +5,11 @@ A new test joins the list; `max_t` has what all of them are made of.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mlflow_mleval.analysis.posthoc.max_t import Made, Posthoc, Tested
+    from mlflow_mleval.analysis.posthoc.max_t import Posthoc, Tested
 
 #: By what name it is asked for, its module and its class; imported on first use, so that a list of
 #: the names costs nothing. The first decides unless another is asked for.
@@ -32,26 +31,18 @@ def asked_names() -> list[str]:
     return [asked for asked, _, _ in _TESTS]
 
 
-def tests() -> list[Posthoc]:
+def tests() -> list[type[Posthoc]]:
     """Every test, in the order of the list."""
-    return [getattr(import_module(f"{__name__}.{module}"), name)() for _, module, name in _TESTS]
+    return [getattr(import_module(f"{__name__}.{module}"), name) for _, module, name in _TESTS]
 
 
-def make_tests(tested: Tested, asked: str) -> list[Made]:
+def make_tests(tested: Tested, asked: str) -> list[Posthoc]:
     """The tests that are always made, and the one that is asked for; ValueError where it does not
     apply."""
-    from mlflow_mleval.analysis.posthoc.max_t import Made
-
-    chosen = [
-        test for test in tests() if test.applies(tested) and (test.always or test.asked == asked)
-    ]
+    has_control = tested.control is not None
+    applying = [test for test in tests() if test.control in (None, has_control)]
+    chosen = [test(tested) for test in applying if test.always or test.asked == asked]
     if all(test.asked != asked for test in chosen):
-        need = "a control" if tested.control is None else "all pairs, not those with a control"
+        need = "all pairs, not those with a control" if has_control else "a control"
         raise ValueError(f"`test` must be one that applies, got {asked!r}, which needs {need}.")
-    return [Made(test, tested) for test in chosen]
-
-
-def deciding(made: Sequence[Made], asked: str) -> tuple[Made, str]:
-    """The test that gives the verdict about pairs, and a sentence that says which it is."""
-    chosen = next(m for m in made if m.test.asked == asked)
-    return chosen, f"{chosen.test.sentence(chosen.result)}."
+    return chosen

@@ -83,8 +83,10 @@ def rows_of_pair(table: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     return better_first(same, same["method_a"] != a)
 
 
+@dataclass(frozen=True, eq=False)
 class Posthoc(ABC):
-    """A test of pairs of methods over datasets; results have alpha, significant_pairs, warnings."""
+    """A test of pairs of methods over datasets, with what it tests; its result is made when it is
+    asked for, and has alpha, significant_pairs, warnings."""
 
     #: By which it is asked for (`compare(test=)`) and told (`Comparison.decides`, JSON).
     asked: ClassVar[str]
@@ -111,53 +113,42 @@ class Posthoc(ABC):
     summary: ClassVar[str]
     sources: ClassVar[tuple[str, ...]]
 
-    def applies(self, tested: Tested) -> bool:
-        """Whether it can be made."""
-        return self.control is None or self.control == (tested.control is not None)
-
-    @abstractmethod
-    def run(self, tested: Tested) -> Any:
-        """The result."""
-
-    def unable(self, result: Any) -> str:
-        """That it could not reject anything, and what that would take; empty where it could."""
-        return ""
-
-    @abstractmethod
-    def wording(self, result: Any) -> str:
-        """The test in a few words: "Nemenyi, critical difference 5.02"."""
-
-    @abstractmethod
-    def sentence(self, result: Any) -> str:
-        """What was tested, as the beginning of a sentence: "Nemenyi's test on mean ranks"."""
-
-    def about(self, result: Any) -> str:
-        """What a separation is about and what it is not, as a clause."""
-        return "this is about datasets like these"
-
-
-@dataclass(frozen=True)
-class Made:
-    """A test and what it tests; its result is made when it is asked for."""
-
-    test: Posthoc
     tested: Tested
 
     @cached_property
     def result(self) -> Any:
         """What the test finds."""
-        return self.test.run(self.tested)
-
-    @property
-    def wording(self) -> str:
-        """The test in a few words: "Nemenyi, critical difference 5.02"."""
-        return self.test.wording(self.result)
+        return self.run()
 
     @property
     def critical_difference(self) -> float | None:
         """The difference of mean ranks from which a pair is separated; None without such a
         thing."""
         return getattr(self.result, "critical_difference", None)
+
+    @abstractmethod
+    def run(self) -> Any:
+        """Make the test."""
+
+    @property
+    def unable(self) -> str:
+        """That it could not reject anything, and what that would take; empty where it could."""
+        return ""
+
+    @property
+    @abstractmethod
+    def wording(self) -> str:
+        """The test in a few words: "Nemenyi, critical difference 5.02"."""
+
+    @property
+    @abstractmethod
+    def sentence(self) -> str:
+        """What was tested, as the beginning of a sentence: "Nemenyi's test on mean ranks"."""
+
+    @property
+    def about(self) -> str:
+        """What a separation is about and what it is not, as a clause."""
+        return "this is about datasets like these"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -307,11 +298,10 @@ def half_widths(flows: pd.DataFrame, result: MaxTResult) -> AnyArray:
     c = critical(result)
     bound = np.zeros((m, m))
     for i in range(m - 1):  # pairs of all methods at once would take gigabytes
-        d = values[:, [i]] - values[:, i + 1 :]
-        n = np.maximum((~np.isnan(d)).sum(axis=0), 1)
-        deviation = np.sqrt(np.nansum((d - np.nansum(d, axis=0) / n) ** 2, axis=0) / n)
+        d = pd.DataFrame(values[:, [i]] - values[:, i + 1 :])
         # on so few datasets that c cannot be reached nothing is separated, however large
-        bound[i, i + 1 :] = c * deviation / np.sqrt(np.maximum(n - c**2, 1))
+        room = np.sqrt(np.maximum(d.count() - c**2, 1))
+        bound[i, i + 1 :] = c * d.std(ddof=0).fillna(0.0) / room
     own = (bound + bound.T).sum(axis=1)
     total = own.sum() / 2 / (m - 1)
     return np.full(m, own[0] / 2) if m == 2 else np.maximum((own - total) / (m - 2), 0.0)
@@ -342,7 +332,8 @@ class MaxT(Posthoc):
     )
     sources = ("Westfall & Young 1993", "Romano & Wolf 2005")
 
-    def run(self, tested: Tested) -> MaxTResult:
+    def run(self) -> MaxTResult:
+        tested = self.tested
         pairs = comb(tested.flows.shape[1], 2)
         return max_t(
             tested.flows,
@@ -352,7 +343,9 @@ class MaxT(Posthoc):
             tested.seed,
         )
 
-    def unable(self, result: MaxTResult) -> str:
+    @property
+    def unable(self) -> str:
+        result = self.result
         if 1 / result.n_resamples <= result.alpha:
             return ""
         least = f"{1 / result.n_resamples:.3g}".removeprefix("0")  # whatever the values
@@ -361,10 +354,13 @@ class MaxT(Posthoc):
             f"It takes {datasets_needed(result.alpha)}, or three repeats of every method on each."
         )
 
-    def wording(self, result: MaxTResult) -> str:
+    @property
+    def wording(self) -> str:
         return "step-down max-T"
 
-    def sentence(self, result: MaxTResult) -> str:
+    @property
+    def sentence(self) -> str:
+        result = self.result
         pairs = "all pairs" if result.control is None else f"every pair with {result.control}"
         n = result.n_resamples
         how, seed = f"all {n:,} changes", ""
@@ -373,6 +369,7 @@ class MaxT(Posthoc):
         return f"Step-down max-T over {pairs}, by {how} of sign of whole datasets{seed}"
 
 
+@dataclass(frozen=True, eq=False)
 class OverRepeats(MaxT):
     """The same by sign changes of blocks, one a repeat of a dataset, where datasets are too few."""
 
@@ -387,29 +384,33 @@ class OverRepeats(MaxT):
         "statistic of all; holds α over all pairs, and says nothing of other datasets"
     )
 
-    def __init__(self, n_datasets: int, same_split: bool | None) -> None:
-        self.n_datasets = n_datasets
-        self.same_split = same_split
+    n_datasets: int
+    same_split: bool | None
 
-    def wording(self, result: MaxTResult) -> str:
-        return f"step-down max-T over {self._blocks(result)}"
+    @property
+    def wording(self) -> str:
+        return f"step-down max-T over {self._blocks}"
 
-    def sentence(self, result: MaxTResult) -> str:
-        return super().sentence(result).replace("whole datasets", self._blocks(result))
+    @property
+    def sentence(self) -> str:
+        return super().sentence.replace("whole datasets", self._blocks)
 
-    def about(self, result: MaxTResult) -> str:
+    @property
+    def about(self) -> str:
         these = "this dataset" if self.n_datasets == 1 else f"these {self.n_datasets} datasets"
         split = " and their splits" if self.same_split else ""
         return f"this is about training again on {these}{split}, and not about others"
 
-    def _blocks(self, result: MaxTResult) -> str:
-        return f"{result.n_datasets} repeats of {count(self.n_datasets, 'dataset')}"
+    @property
+    def _blocks(self) -> str:
+        return f"{self.result.n_datasets} repeats of {count(self.n_datasets, 'dataset')}"
 
 
 # --------------------------------------------------------------------------------------------------
 # Tests of each dataset, joined.
 
 
+@dataclass(frozen=True, eq=False)
 class OverFolds(Posthoc):
     """All pairs by the folds of a few datasets: separated where some dataset separates them, and
     none says the opposite."""
@@ -429,11 +430,10 @@ class OverFolds(Posthoc):
     )
     sources: ClassVar[tuple[str, ...]] = ("Yıldız & Alpaydın 2014",)
 
-    def __init__(self, by_dataset: Mapping[str, PairTests]) -> None:
-        self.by_dataset = by_dataset
+    by_dataset: Mapping[str, PairTests]
 
-    def run(self, tested: Tested) -> PairsTested:
-        names = [str(name) for name in tested.ranks.columns]
+    def run(self) -> PairsTested:
+        names = [str(name) for name in self.tested.ranks.columns]
         ahead = pd.DataFrame(0, names, names)
         for better, worse in (pair for one in self.by_dataset.values() for pair in one.better):
             ahead.loc[better, worse] += 1
@@ -453,21 +453,24 @@ class OverFolds(Posthoc):
         }
         return PairsTested(
             table=pd.DataFrame(table),
-            alpha=tested.alpha,
+            alpha=self.tested.alpha,
             n_datasets=len(self.by_dataset),
             n_comparisons=len(rows),
             control=None,
             methods=[*names],
         )
 
-    def wording(self, result: PairsTested) -> str:
-        return f"tests over the {self.over} of {count(result.n_datasets, 'dataset')}"
+    @property
+    def wording(self) -> str:
+        return f"tests over the {self.over} of {count(len(self.by_dataset), 'dataset')}"
 
-    def sentence(self, result: PairsTested) -> str:
+    @property
+    def sentence(self) -> str:
         return f"Tests over {self.over}, corrected over {self.corrects}"
 
-    def about(self, result: PairsTested) -> str:
-        n = result.n_datasets
+    @property
+    def about(self) -> str:
+        n = len(self.by_dataset)
         these = f"these {n} datasets" if n > 1 else "this dataset"
         return f"about {these} and no others"
 

@@ -27,7 +27,7 @@ from mlflow_mleval.analysis.pairs import (
     incomplete_table,
     pair_positions,
 )
-from mlflow_mleval.analysis.posthoc.max_t import PairsTested, Posthoc, Tested, datasets_needed
+from mlflow_mleval.analysis.posthoc.max_t import PairsTested, Posthoc, datasets_needed
 from mlflow_mleval.analysis.promethee import ends_of_runs
 from mlflow_mleval.sentences import count, some
 from mlflow_mleval.validation import AnyArray, in_pandas, one_of, probability
@@ -142,25 +142,23 @@ def _by_mean_ranks(
     table = complete_table(ranks, "ranks")
     doubled = doubled_ranks(table)
     n, m = doubled.shape
-    deviation = np.sqrt(m * (m + 1) / (12 * n))
-    mean = mean_ranks(doubled, table)
+    sums = doubled.sum(axis=0)
+    gaps = np.abs(sums[:, None] - sums) / (2 * n)
+    deviation = np.sqrt(m * (m + 1) / (6 * n))
     if control:
-        at = pair_positions(table, *control)[1][0]
-        deviation *= np.sqrt(2)
+        with_control = table.columns == table.columns[pair_positions(table, *control)[1][0]]
         least = -ndtri(alpha / (2 * (m - 1)))
-        pvalues = np.full((m, m), np.nan)
-        gaps = np.abs(mean - mean.iloc[at])
-        against = np.minimum(1.0, (m - 1) * 2 * ndtr(-gaps / deviation))
-        pvalues[at] = pvalues[:, at] = against
+        pvalues = np.minimum(1.0, (m - 1) * 2 * ndtr(-gaps / deviation))
+        pvalues[~(with_control[:, None] | with_control)] = np.nan
     else:
+        deviation /= np.sqrt(2)
         least = _range_isf(alpha, m)
-        sums = doubled.sum(axis=0)
-        gaps, where = np.unique(np.abs(sums[:, None] - sums), return_inverse=True)
-        pvalues = range_sf(gaps / (2 * n * deviation), m)[where.reshape(m, m)]
+        kinds, where = np.unique(gaps, return_inverse=True)
+        pvalues = range_sf(kinds / deviation, m)[where.reshape(m, m)]
     return NemenyiResult(
         critical_difference=float(least * deviation),
         pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
-        mean_ranks=mean,
+        mean_ranks=mean_ranks(doubled, table),
         alpha=alpha,
         n_datasets=n,
         control=control[0] if control else None,
@@ -182,13 +180,15 @@ class Nemenyi(Posthoc):
     )
     sources = ("Nemenyi 1963", "Demšar 2006")
 
-    def run(self, tested: Tested) -> NemenyiResult:
-        return nemenyi(tested.ranks, tested.alpha)
+    def run(self) -> NemenyiResult:
+        return nemenyi(self.tested.ranks, self.tested.alpha)
 
-    def wording(self, result: NemenyiResult) -> str:
-        return f"{self.title}, critical difference {result.critical_difference:.2f}"
+    @property
+    def wording(self) -> str:
+        return f"{self.title}, critical difference {self.result.critical_difference:.2f}"
 
-    def sentence(self, result: NemenyiResult) -> str:
+    @property
+    def sentence(self) -> str:
         return "Nemenyi's test on mean ranks"
 
 
@@ -218,10 +218,12 @@ class BonferroniDunn(Nemenyi):
     summary = "the same for pairs with one control only"
     sources = ("Dunn 1961", "Demšar 2006")
 
-    def run(self, tested: Tested) -> NemenyiResult:
+    def run(self) -> NemenyiResult:
+        tested = self.tested
         return bonferroni_dunn(tested.ranks, tested.control, tested.alpha)
 
-    def sentence(self, result: NemenyiResult) -> str:
+    @property
+    def sentence(self) -> str:
         return "The Bonferroni-Dunn test on mean ranks"
 
 
@@ -290,14 +292,7 @@ def wilcoxon_pairs(
     tested, block = [], max(1, _CELLS // n)
     for rows in np.split(np.arange(len(every.a)), range(block, len(every.a), block)):
         difference = every[rows]
-        there, where = np.unique(~np.isnan(difference), axis=0, return_inverse=True)
-        plus, minus, pvalue = np.empty((3, len(rows)))
-        for i, has in enumerate(there):  # pairs with values on the same datasets together
-            alike = np.flatnonzero(where.ravel() == i)
-            of_same = difference[alike][:, has]
-            plus[alike], minus[alike], pvalue[alike] = signed_ranks(
-                of_same, every.noise[has], exact
-            )
+        plus, minus, pvalue = signed_ranks(difference, every.noise, exact)
         shared = (~np.isnan(difference)).sum(axis=1)
         part = {
             "n": shared,
@@ -312,13 +307,12 @@ def wilcoxon_pairs(
         tested.append(pd.DataFrame(part))
     columns = pd.concat(tested, ignore_index=True)
     corrected = decided(columns.pop("pvalue").to_numpy(), alpha)
-    pairs = pd.DataFrame({**every.named(), **columns, **corrected, "exact": exact})
     unable = cannot_reject(n, m, alpha, control is not None)
     return PairwiseResult(
-        table=pairs,
+        table=pd.DataFrame({**every.named(), **columns, **corrected, "exact": exact}),
         alpha=alpha,
         n_datasets=n,
-        n_comparisons=len(pairs),
+        n_comparisons=len(columns),
         control=control,
         methods=every.frame.columns.tolist(),
         warnings=(unable,) if unable else (),
@@ -328,31 +322,26 @@ def wilcoxon_pairs(
 def signed_ranks(
     difference: AnyArray, noise: AnyArray, exact: bool
 ) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """By row twice the sums of the midranks of positive and of negative differences, and the
-    two-sided p-value: exact, or normal with the variance of the tied ranks."""
+    """By row twice the sums of the midranks of positive and of negative differences (NaN has none),
+    and the two-sided p-value: exact, or normal with the variance of the tied ranks."""
     size = np.abs(difference)
     order = np.argsort(size, axis=1)
     ordered = np.take_along_axis(size, order, axis=1)
     slack = noise[order]
-    new = np.diff(ordered, axis=1) > np.maximum(slack[:, 1:], slack[:, :-1])
-    first, last = ends_of_runs(new | ((ordered[:, 1:] > 0) & (ordered[:, :-1] == 0)))
+    tied = np.diff(ordered, axis=1) <= np.maximum(slack[:, 1:], slack[:, :-1])
+    first, last = ends_of_runs(~tied | (ordered[:, :-1] == 0))
     ranks = np.where(ordered > 0, first + last + 2, 0)  # rising, and doubled
     positive = np.take_along_axis(difference, order, axis=1) > 0
     total = ranks.sum(axis=1)
     plus = np.where(positive, ranks, 0).sum(axis=1)
     least = np.minimum(plus, total - plus)
     if exact:
-        # chance that a random half of the ranks in a row adds up to at most the smaller sum, which
-        # rows of the same ranks share
-        width = 2 * ranks.shape[1]
-        keys = ranks.astype(np.int16).tobytes()
-        rows_of: dict[bytes, list[int]] = {}
-        for row in range(len(ranks)):
-            rows_of.setdefault(keys[row * width : (row + 1) * width], []).append(row)
+        # chance that a random half of the ranks adds up to at most the smaller sum
         tail = np.empty(len(ranks))
-        for rows in rows_of.values():
-            own = least[rows]
-            tail[rows] = share_at_most(ranks[rows[0]], int(own.max()))[own]
+        kinds, kind = np.unique(ranks, axis=0, return_inverse=True)
+        for i, alike in enumerate(kinds):
+            rows = kind.ravel() == i
+            tail[rows] = share_at_most(alike, int(least[rows].max()))[least[rows]]
     else:
         deviation = np.sqrt((ranks.astype(float) ** 2).sum(axis=1)) / 2
         z = (least - total / 2) / np.where(deviation > 0, deviation, 1.0)
@@ -406,17 +395,22 @@ class Wilcoxon(Posthoc):
     summary = "tests a pair of methods by itself, exactly with ties and zeros"
     sources: ClassVar[tuple[str, ...]] = ("Wilcoxon 1945", "Pratt 1959", "Benavoli et al. 2016")
 
-    def run(self, tested: Tested) -> PairwiseResult:
+    def run(self) -> PairwiseResult:
+        tested = self.tested
         return wilcoxon_pairs(tested.table, control=tested.control, alpha=tested.alpha)
 
-    def unable(self, result: PairwiseResult) -> str:
-        return " ".join(result.warnings)
+    @property
+    def unable(self) -> str:
+        return " ".join(self.result.warnings)
 
-    def wording(self, result: PairwiseResult) -> str:
+    @property
+    def wording(self) -> str:
         return f"{self.title}, Holm's correction"
 
-    def sentence(self, result: PairwiseResult) -> str:
-        pairs = "every pair" if result.control is None else f"every pair with {result.control}"
+    @property
+    def sentence(self) -> str:
+        control = self.tested.control
+        pairs = "every pair" if control is None else f"every pair with {control}"
         return f"Wilcoxon's signed-rank test on {pairs}, p-values corrected (holm)"
 
 
@@ -435,16 +429,18 @@ class BenjaminiHochberg(Wilcoxon):
     )
     sources = ("Wilcoxon 1945", "Benjamini & Hochberg 1995")
 
-    def run(self, tested: Tested) -> PairwiseResult:
+    def run(self) -> PairwiseResult:
         from scipy import stats  # takes a third of a second, and is seldom asked for
 
-        tests = super().run(tested)
+        tests = super().run()
         corrected = stats.false_discovery_control(tests.table["pvalue"])
-        significant = corrected <= tested.alpha
+        significant = corrected <= tests.alpha
         table = tests.table.assign(pvalue_corrected=corrected, significant=significant)
         return replace(tests, table=table, warnings=())  # those are of Holm's correction
 
-    def unable(self, result: PairwiseResult) -> str:
+    @property
+    def unable(self) -> str:
+        result = self.result
         needed = datasets_needed(result.alpha)
         if result.n_datasets >= needed:
             return ""
@@ -453,10 +449,12 @@ class BenjaminiHochberg(Wilcoxon):
             f"{needed}."
         )
 
-    def wording(self, result: PairwiseResult) -> str:
+    @property
+    def wording(self) -> str:
         return "Wilcoxon's signed ranks, Benjamini–Hochberg's false discovery rate"
 
-    def sentence(self, result: PairwiseResult) -> str:
+    @property
+    def sentence(self) -> str:
         return "Wilcoxon's signed ranks with the false discovery rate of Benjamini and Hochberg"
 
 
@@ -630,52 +628,49 @@ def skillings_mack(table: ArrayLike | pd.DataFrame) -> SkillingsMackResult:
     (4.643, 2, 0.098, ())
     """
     table = incomplete_table(table, "table")
-    values = table.to_numpy()
-    count = (~np.isnan(values)).sum(axis=1)
+    count = table.count(axis=1)
     dropped = table.index[count < 2].tolist()
-    values = values[count >= 2]
-    k = count[count >= 2, None].astype(float)
-    if not len(values):
+    ranks = table[count >= 2].rank(axis=1)
+    if ranks.empty:
         raise ValueError(
             "`table` must have a dataset with two results, got none. Compare methods on common "
             "datasets."
         )
-    there = ~np.isnan(values)
-    centred = np.where(there, pd.DataFrame(values).rank(axis=1).to_numpy() - (k + 1) / 2, 0.0)
+    there = ranks.notna().to_numpy(float)
+    k = there.sum(axis=1, keepdims=True)
+    centred = np.nan_to_num(ranks - (k + 1) / 2)
     sums = (np.sqrt(12 / (k + 1)) * centred).sum(axis=0)
     # within a dataset the ranks of two have covariance -variance / (k - 1)
     weight = 12 * (centred**2).sum(axis=1, keepdims=True) / (k * (k * k - 1))
-    met = there.T.astype(float) @ (there * weight)
-    # methods that meet only where all tie are not compared, unless all tie everywhere
-    meets = met if (informative := bool(weight.any())) else there.T.astype(float) @ there
+    informative = bool(weight.any())
+    met = there.T @ (there * weight)
     np.fill_diagonal(met, 0.0)
     covariance = np.diag(met.sum(axis=1)) - met
-    part = components(meets > 0)
-    n_parts = int(part.max()) + 1
-    inverse = np.linalg.pinv(covariance, hermitian=True, rcond=1e-10)
-    statistic = max(float(sums @ inverse @ sums), 0.0) if informative else 0.0
-    df = table.shape[1] - n_parts
+    # methods that meet only where all tie are not compared, unless all tie everywhere
+    part = components((met if informative else there.T @ there) > 0)
+    parts = [table.columns[part == i].tolist() for i in range(int(part.max()) + 1)]
+    statistic = float(sums @ np.linalg.pinv(covariance, hermitian=True, rcond=1e-10) @ sums)
+    df = table.shape[1] - len(parts)
     warnings = []
     if dropped:
         warnings.append(
             f"{len(dropped)} datasets with fewer than two results say nothing and were left out: "
             f"{some(dropped)}."
         )
-    parts = [table.columns[part == i].tolist() for i in range(n_parts)]
-    if n_parts > 1:
-        shown = "; ".join(some(p) for p in parts)
+    if len(parts) > 1:
+        shown = "; ".join(map(some, parts))
         warnings.append(
             f"The design is not connected: methods of different parts are never compared ({shown})."
         )
     if not informative:
         warnings.append("Every dataset ties all methods: there is nothing to test.")
     return SkillingsMackResult(
-        statistic=statistic,
-        pvalue=float(special.chdtrc(df, statistic)),
+        statistic=max(statistic, 0.0),
+        pvalue=float(special.chdtrc(df, max(statistic, 0.0))),
         df=df,
         dropped=tuple(dropped),
         parts=parts,
-        n_datasets=len(values),
+        n_datasets=len(ranks),
         warnings=tuple(warnings),
     )
 

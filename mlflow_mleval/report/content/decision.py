@@ -594,8 +594,8 @@ def tested(c: Comparison) -> list[Sentence]:
     """
     if c.deciding is None:
         return by_fold(c)
-    key = c.deciding.test.key
-    if not c.separated and (unable := c.deciding.test.unable(c.deciding.result)):
+    key = c.deciding.key
+    if not c.separated and (unable := c.deciding.unable):
         return [Sentence(unable, claim("feasible", key))]
     pairs = count(c.n_pairs, "pair")
     if c.options["control"] is not None:

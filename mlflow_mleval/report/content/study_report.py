@@ -120,8 +120,7 @@ def methods_used(c: Comparison) -> Iterator[tuple[str, str, list[Reference]]]:
         [(name, *_METHODS[name]) for name, used in part.items() if used(c)]
         for part in (_FIRST, _THEN)
     )
-    made = [one.test for one in reversed(c.posthoc)]
-    tests = [(test.title, test.summary, test.sources) for test in made]
+    tests = [(test.title, test.summary, test.sources) for test in reversed(c.posthoc)]
     for method, line, sources in (*first, *tests, *then):
         yield method, line, [REFERENCES[cite] for cite in sources]
 
@@ -685,7 +684,7 @@ def _tests(c: Comparison, a: str, b: str) -> list[doc.Table]:
             apart = any({a, b} == {*pair} for pair in one.result.significant_pairs)
             wording = f"{one.wording}{' (decides)' if one is c.deciding else ''}"
             over = count(int(row["n"]), "dataset")
-            rows.append((wording, over, row[one.test.column], says[apart]))
+            rows.append((wording, over, row[one.column], says[apart]))
     for unit in ("folds", "instances"):
         for dataset, tests in c.tests_over(unit).items():
             for row in _rows_of_pair(tests.ordered, a, b):

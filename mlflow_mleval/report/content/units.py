@@ -360,14 +360,14 @@ def over_datasets(c: Comparison) -> doc.Section:
         why = doc.Text([c.decision])
         return doc.Section("differences", "Differences", [why])
 
-    decides = c.deciding.test
+    decides = c.deciding
 
     def blocks() -> list[Any]:
         # what decides comes right after the difference, other tests where one was asked for
         shown = c.pairs.head(PAIRS)
-        made = sorted(c.posthoc, key=lambda made: made.test is not decides)
+        made = sorted(c.posthoc, key=lambda made: made is not decides)
         decided, *others = [
-            doc.pvalues(m.test.head, shown[m.test.column], keep=1 if i else 9)
+            doc.pvalues(m.head, shown[m.column], keep=1 if i else 9)
             for i, m in enumerate(made[:1] if c.options["test"] == "max-t" else made)
         ]
         reverse = {(worse, better) for better, worse in c.separated}
@@ -416,14 +416,14 @@ def data_over_datasets(c: Comparison) -> Data:
     """What JSON holds of each test, of what decides, and of the pairs that it separates."""
     tests: Data = dict.fromkeys(_HELD)
     for made in c.posthoc:
-        keys = _HELD.get(made.test.key, ("alpha", "significant_pairs", "warnings"))
-        tests[made.test.key] = {"test": made.test.asked, **doc.named(made.result, *keys)}
+        keys = _HELD.get(made.key, ("alpha", "significant_pairs", "warnings"))
+        tests[made.key] = {"test": made.asked, **doc.named(made.result, *keys)}
     if c.pairwise:
         tests["pairwise"] |= {"alternative": "two-sided", "pairs": rows_of_best(c, c.pairs)}
     rest = doc.named(c, "skillings_mack", "decides", "decision", "separated")
     rest |= {"cliques": c.cliques}
     unit = c.decides_over
-    if unit and (c.deciding is None or c.deciding.test.over != unit):  # units where datasets cannot
+    if unit and (c.deciding is None or c.deciding.over != unit):  # units where datasets cannot
         said = [c.decision, *(doc.plain(sentence.text) for sentence in decision.by_fold(c))]
         cliques, _ = cliques_with_letters(apart(c.order, c.told_apart))
         rest |= {"decides": unit, "decision": " ".join(said), "separated": c.told_apart}
@@ -484,7 +484,7 @@ def _diagram(c: Comparison) -> doc.Figure:
 
 
 def _matrix(c: Comparison) -> doc.Figure:
-    test = present(c.deciding).test
+    test = present(c.deciding)
     units = "repeats" if test.over == "repeats" and not test.by_unit else "datasets"
     caption = (
         f"Row against column: mean difference of {_what(c)}, {units} won/tied/lost, and p. Blue, "
