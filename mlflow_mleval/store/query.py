@@ -447,9 +447,8 @@ class _Loading:
         chosen = cells.chosen | {cell: (metric, n) for cell, n in among_trials.items()}
         step_by = best_metric(self.selection.step or "")
         choosers = {by for by, _ in chosen.values()} | {step_by} - {""}
-        self.choice.learn(cells)
-        self.choice.leave_to_choose(choosers, cells)
-        used, cells = self.choice.of(cells, self.excluded, self.named, self.table.doubts)
+        used, cells, gone = self.choice.of(cells, choosers, self.named, self.table.doubts)
+        self.excluded += gone
         check_propensities(cells, used)
         optimistic = among_steps if step_by in used else {}
         optimistic |= {cell: n for cell, (by, n) in chosen.items() if by in used}
@@ -542,22 +541,30 @@ def _among(cells: Cells, counts: Mapping[str, int]) -> dict[Cell, int]:
 
 
 class _Choice:
-    """Which measures are asked for, which are declared, and which of them to use."""
+    """Which measures are asked for and which are declared; once the cells are known, which count.
+
+    wanted: What may count, in the order of columns.
+    dropped: What is excluded, also because runs were chosen by it (`choosers`).
+    training: Metrics of training data.
+    inferior: By metric that others logged why another one tells more.
+    of_folds: Metrics that are another's values by fold.
+    """
 
     def __init__(self, selection: Selection) -> None:
         self.ways = {"minimize": selection.minimize, "maximize": selection.maximize}
         self.proposed = selection.directions == "proposed"
-        self.asked, self.exclude = selection.measures, [*selection.exclude_measures]
-        self.choosers: set[str] = set()
-        self.of_folds: set[str] = set()  #: metrics that are another's values by fold
-        self.training: set[str] = set()
-        self.reasons: dict[str, str] = {}
+        self.asked, self.excluded = selection.measures, selection.exclude_measures
         self.declared = list(self.directions([*selection.minimize, *selection.maximize]))
-        self.set_name: str | None = None
+        self.named = dict.fromkeys([*self.declared, *(self.asked or ())])
+        #: Whether nobody has said by which measures to compare.
+        self.open = self.asked is None and not self.declared
         usual = (m for m in MEASURES if m not in NOT_BY_DEFAULT)
         asked = [*usual, *self.declared] if self.asked is None else expand(self.asked)
         self.wanted = list(dict.fromkeys(asked))
-        self.named = dict.fromkeys([*self.declared, *(self.asked or ())])
+        self.dropped = {*expand(self.excluded)}
+        self.choosers, self.training, self.of_folds = set[str](), set[str](), set[str]()
+        self.inferior: dict[str, str] = {}
+        self.set_name: str | None = None
 
     def _way(self, metric: str) -> str | None:
         return direction_of(metric, self.proposed)
@@ -565,46 +572,61 @@ class _Choice:
     def directions(self, names: Collection[str]) -> dict[str, Direction]:
         return metric_names.directions(names, **self.ways, proposed=self.proposed)
 
-    @property
-    def open(self) -> bool:
-        """Whether nobody has said by which measures to compare."""
-        return self.asked is None and not self.declared
-
     def may_count(self, metric: str) -> bool:
         """Whether a metric that others logged may be compared, as far as one run tells."""
         return metric in self.wanted or bool(self.open and self._way(metric))
 
-    @property
-    def dropped(self) -> set[str]:
-        return set(expand(self.exclude))
-
-    @property
-    def _beside_the_set(self) -> set[str]:
-        """Known measures that the default set for such predictions does not hold."""
-        if self.set_name is None:
-            return set()
-        return set(MEASURES).difference(SETS[self.set_name], self.declared)
-
     def chosen_by(self, used: Sequence[str]) -> str:
         """Which measures are used, and who chose them."""
-        declared = [m for m in used if m in self.declared]
-        more = f", and {count(len(declared), 'measure')} that you declared" if declared else ""
         if self.asked is not None:
             return f"those that you named ({some(self.asked)})"
+        n = len(self.declared)
+        more = f", and {count(n, 'measure')} that you declared" if n else ""
         if self.set_name is None:
             return f"those known here that all runs have{more}, for no default set applies"
         kind = next(kind for kind, name in BY_DEFAULT.items() if name == self.set_name)
-        held, most = len(set(used).intersection(SETS[self.set_name])), len(SETS[self.set_name])
+        held, most = len({*used} & {*SETS[self.set_name]}), len(SETS[self.set_name])
         part = "" if held == most else f" ({held} of {most}, as far as all runs have them)"
         return f"the set {self.set_name}, the default for {kind}{part}{more}"
 
-    def learn(self, cells: Cells) -> None:
+    def of(
+        self,
+        cells: Cells,
+        choosers: Collection[str],
+        named: Collection[str],
+        doubts: Sequence[str],
+    ) -> tuple[list[str], Cells, list[Excluded]]:
+        """The measures to use, the cells that have them, and what is left out, but for runs `named`
+        by id. Metrics by which runs were chosen do not count, unless they are asked for, or there
+        is nothing else; `doubts` stand before why there is no measure.
+        """
+        values, counts = _finished_values(cells)
+        self._learn(values, counts, bool(_ours(cells)[cells.finished].any()))
+        others = counts.keys() & {*self.wanted}
+        if self.asked is None and others.difference(choosers, self.dropped):
+            self.choosers = {*choosers} - self.dropped
+            self.dropped |= self.choosers
+        self._check_named(counts)
+        bad = cells.members.unusable()
+        apart = self._apart(values, bad)
+        apart = {c: why for c, why in apart.items() if cells.rows.at[c, "run_id"] not in named}
+        excluded = [Excluded("run", cells.name(cell), why) for cell, why in apart.items()]
+        cells = cells.where(~cells.rows.index.isin([*apart]))
+        values, counts = _finished_values(cells)
+        used, unused = self._divided(counts, len(values))
+        excluded += unused
+        wanted = {*self.wanted} - self.dropped - self._beside_the_set
+        for cell in values.index.intersection([*bad]):
+            texts = [f"{m} is {v}, which is no result" for m, v in bad[cell].items() if m in wanted]
+            excluded += [Excluded("cell", cells.name(cell), text) for text in texts]
+        if not used:
+            raise self._nothing_in_common(counts, len(values), unused, doubts)
+        return used, cells, excluded
+
+    def _learn(self, values: pd.DataFrame, counts: Mapping[str, int], own: bool) -> None:
         """Which metrics are of training data, and, where all runs are of others or names tell
         directions, and nobody said what counts, which metrics do: those of the data that tell most.
         """
-        values = _finished_values(cells)
-        counts = _runs_with(values)
-        own = bool(_ours(cells)[cells.finished].any())
         self.training = of_training(counts) - ({*MEASURES} if own else set())
         if not self.open or (own and not self.proposed):
             return
@@ -615,108 +637,20 @@ class _Choice:
         best = HELD_OUT if HELD_OUT in data.values() else VALIDATION
         for m in held:
             if data[m] != best:
-                self.reasons[m] = f"measured on {data[m]} data, and others on held-out data"
+                self.inferior[m] = f"measured on {data[m]} data, and others on held-out data"
             elif twin := _twin(m, held, values):
-                self.reasons[m] = f"the same as {twin}"
-        self.wanted = [m for m in dict.fromkeys([*self.wanted, *held]) if m not in self.reasons]
-
-    def leave_to_choose(self, metrics: Collection[str], cells: Cells) -> None:
-        """Do not compare the metrics by which runs were chosen, unless they are asked for, or there
-        is nothing else.
-        """
-        there = _runs_with(cells.values).keys() & {*self.wanted}
-        if self.asked is None and there.difference(metrics, self.dropped):
-            self.choosers = {*metrics} - self.dropped
-            self.exclude += sorted(self.choosers)
-
-    def of(
-        self,
-        cells: Cells,
-        excluded: list[Excluded],
-        named: Collection[str] = (),
-        doubts: Sequence[str] = (),
-    ) -> tuple[list[str], Cells]:
-        """The measures to use and the cells that have them; what is left out is added to the list,
-        but for runs named by id. `doubts` stand before why there is no measure.
-        """
-        self._check_named(_runs_with(_finished_values(cells)))
-        bad = cells.members.unusable()
-        apart = self._apart(cells, named, bad)
-        excluded += [Excluded("run", cells.name(cell), why) for cell, why in apart.items()]
-        cells = cells.where(~cells.rows.index.isin([*apart]))
-        values = _finished_values(cells)
-        counts = _runs_with(values)
-        used = self._used(counts, len(values))
-        unused = self._unused(used, counts, len(values))
-        excluded += unused
-        wanted = {*self.wanted} - self.dropped - self._beside_the_set
-        for cell, held in bad.items():
-            if cell in values.index:
-                texts = [f"{m} is {v}, which is no result" for m, v in held.items() if m in wanted]
-                excluded += [Excluded("cell", cells.name(cell), text) for text in texts]
-        if not used:
-            shown = [*grouped((e.reason, e.name) for e in unused).items()][:_SHOWN]
-            left = joined("; ", (Message(f"{some(names, 4)}: ", why) for why, names in shown))
-            why: str = Message(
-                f"there is no measure in common to {count(len(values), 'finished run')} that can "
-                "be used",
-                *((" (", left, ")") if shown else ()),
-                ". ",
-                MEASURE,
-                " with a name takes it as far as runs have it.",
-            )
-            if len(unused) == 1 and unused[0].undirected:
-                why = f"{unused[0].name} is all there is. Say which way it is better."
-            text = joined(" ", [*doubts, why])
-            if ways := self.ways_on(m for m in counts if counts[m] == len(values)):
-                raise UndirectedError(text, ways)
-            raise MeasureError(text)
-        return used, cells
-
-    def ways_on(self, metrics: Iterable[str]) -> list[tuple[str, dict[str, Any]]]:
-        """What gives some metric a direction; empty where somebody has said what counts, or none
-        lacks it.
-        """
-        lacking = [m for m in metrics if not (self._way(m) or is_bookkeeping(m))]
-        lacking = [m for m in lacking if m not in {*self.training, *self.dropped}][:_SHOWN]
-        if not (self.open and lacking):
-            return []
-        return UndirectedError.ways_for(lacking, suggestions(lacking), every=False)
-
-    def _apart(
-        self, cells: Cells, named: Collection[str], bad: Mapping[Cell, Mapping[str, float]]
-    ) -> dict[Cell, str]:
-        """The few cells for which there would be no measure in common to all others, and why; none
-        where measures were asked for.
-        """
-        if self.asked is not None or self.declared:
-            return {}
-        values = _finished_values(cells)
-        having, unfit = _runs_with(values), {*self.dropped, *self.training}
-        counts = {m: having[m] for m in self.wanted if having[m] and m not in unfit}
-        if not counts:
-            return {}
-        most = max(counts, key=counts.__getitem__)
-        if counts[most] == len(values) or 2 * counts[most] <= len(values):
-            return {}
-        without = cells.rows.loc[values.index[values[most].isna()]]
-        why = "it has no measure in common with most runs"
-        reasons = {}
-        for cell in without.index[~without["run_id"].isin(named)]:
-            value = bad.get(cell, {}).get(most)
-            reasons[cell] = why if value is None else f"{why}; {most} is {value}"
-        return reasons
+                self.inferior[m] = f"the same as {twin}"
+        self.wanted = [m for m in dict.fromkeys([*self.wanted, *held]) if m not in self.inferior]
 
     def _check_named(self, counts: Mapping[str, int]) -> None:
         """MeasureError where no finished run has a measure that was named, nobody knows which way
         it is better, or some are of training data and others not.
         """
-        named = dict.fromkeys([*self.named, *self.exclude])
-        if absent := [m for m in named if m not in SETS and m not in counts]:
-            guess = did_you_mean(absent, counts)
+        named = [m for m in dict.fromkeys([*self.named, *self.excluded]) if m not in SETS]
+        if absent := [m for m in named if m not in counts]:
             raise MeasureError(
                 f"no finished run has {some(map(repr, absent))}; there are "
-                f"{some(sorted(counts))}.{guess}"
+                f"{some(sorted(counts))}.{did_you_mean(absent, counts)}"
             )
         if unknown := [m for m in self.wanted if not (m in self.declared or self._way(m))]:
             text = f"no direction is known for {some(map(repr, unknown))}."
@@ -730,40 +664,56 @@ class _Choice:
                 f"{some(sides[False])} not: they do not rank side by side. Ask for one kind."
             )
 
-    def _used(self, counts: Mapping[str, int], finished: int) -> list[str]:
-        """Measures that all finished runs have, or some where they were asked for; those of
-        training data by themselves, where they were asked for, else none of them.
+    def _apart(
+        self, values: pd.DataFrame, bad: Mapping[Cell, Mapping[str, float]]
+    ) -> dict[Cell, str]:
+        """The few cells for which there would be no measure in common to all others, and why; none
+        where measures were asked for.
         """
-        wanted = [m for m in self.wanted if m not in self.dropped]
-        asked = self.declared if self.asked is None else wanted
+        unfit = {*self.dropped, *self.training}
+        there = values[[m for m in self.wanted if m in values and m not in unfit]].notna()
+        n = there.sum()
+        if not (self.open and len(values) / 2 < n.max() < len(values)):
+            return {}
+        most = n.idxmax()
+        reasons = {}
+        for cell in values.index[~there[most]]:
+            value = f"; {most} is {bad[cell][most]}" if most in bad.get(cell, ()) else ""
+            reasons[cell] = f"it has no measure in common with most runs{value}"
+        return reasons
+
+    @property
+    def _beside_the_set(self) -> set[str]:
+        """Known measures that the default set for such predictions does not hold."""
+        held = SETS.get(self.set_name or "", MEASURES)
+        return {*MEASURES}.difference(held, self.declared)
+
+    def _divided(
+        self, counts: Mapping[str, int], finished: int
+    ) -> tuple[list[str], list[Excluded]]:
+        """The measures to use: those that all finished runs have, or some where they were asked
+        for, of training data by themselves or none; and others of which a reader would ask why.
+        """
+        left = [m for m in self.wanted if m not in self.dropped]
+        asked = self.declared if self.asked is None else left
         if self.asked is None:
-            in_all = [m for m in wanted if counts[m] == finished and m not in self.training]
-            self.set_name = default_set(in_all)
-        enough = [m for m in wanted if counts[m] >= (1 if m in asked else finished)]
-        of_training = bool(self.training & self.named.keys() & {*wanted})
-        passed_over = self._beside_the_set
-        return [m for m in enough if m not in passed_over and (m in self.training) == of_training]
+            in_all = (m for m in left if counts[m] == finished)
+            self.set_name = default_set(m for m in in_all if m not in self.training)
+        beside = self._beside_the_set
+        enough = [m for m in left if counts[m] >= (1 if m in asked else finished)]
+        of_training = any(m in self.training and m in self.named for m in left)
+        used = [m for m in enough if m not in beside and (m in self.training) == of_training]
+        told, unused = {*used, *self.of_folds.difference(self.wanted)}, []
+        for m in dict.fromkeys([*self.wanted, *sorted(counts)]):
+            kind, why = self._why_not(m, counts[m], finished)
+            if why and m not in told:
+                unused.append(Excluded(kind, m, why))
+        return used, unused
 
-    def _unused(
-        self, used: Collection[str], counts: Mapping[str, int], finished: int
-    ) -> list[Excluded]:
-        """Measures that are not used, of which a reader would ask why."""
-        told = {*used, *self.of_folds.difference(self.wanted)}
-        others = [m for m in dict.fromkeys([*self.wanted, *sorted(counts)]) if m not in told]
-        # known measures that nobody asked for and that are not used by default
-        passed_over = {*self._beside_the_set, *self.training, *self.reasons}
-        passed_over |= NOT_BY_DEFAULT if self.asked is None else set()
-        passed_over -= self.dropped
-        passed_over |= {m for m in others if is_bookkeeping(m) or is_cost(m)}
-        reasons = {m: self._why_not(m, counts[m], finished) for m in others}
-        return [
-            Excluded("unasked" if m in passed_over else "measure", m, reason)
-            for m, reason in reasons.items()
-            if reason
-        ]
-
-    def _why_not(self, measure: str, having: int, finished: int) -> str:
-        """Why a measure is not used; empty where nobody would miss it."""
+    def _why_not(self, measure: str, having: int, finished: int) -> tuple[str, str]:
+        """Why a measure is not used, and whether a reader would ask for it ("measure") or not
+        ("unasked"); empty where nobody would miss it.
+        """
         lacking = f"lacking in {finished - having} of {finished} finished runs"
         if having == finished:
             lacking = "measures of training data were asked for, which stand by themselves"
@@ -775,24 +725,60 @@ class _Choice:
         directionless = Message(f"{NO_DIRECTION}; declare ", *declare, *proposed)
         unasked = Message("not asked for, and not compared by default; ", MEASURE, " names it")
         absent = "" if self.asked is None else "in no run"
-        reasons = (
+        dropped, known = measure in self.dropped, measure in MEASURES
+        reasons: tuple[tuple[object, bool, str], ...] = (
             (
-                measure in self.training - self.dropped,
+                measure in self.training and not dropped,
+                False,
                 "of training data, which say nothing of new data",
             ),
-            (measure in self.reasons, self.reasons.get(measure, "")),
-            (measure in self.choosers, chosen),
-            (measure in self.dropped, "excluded as asked" if having else ""),
-            (measure in self._beside_the_set - NOT_BY_DEFAULT, unasked if having else ""),
-            (measure in self.wanted, lacking if having else absent),
+            (measure in self.inferior, False, self.inferior.get(measure, "")),
+            (measure in self.choosers, True, chosen),
+            (dropped, True, "excluded as asked" if having else ""),
+            (measure in self._beside_the_set, False, unasked if having else ""),
+            (measure in self.wanted, True, lacking if having else absent),
             # for nothing counts what nobody asked for
-            (self.asked is not None, ""),
-            (measure not in MEASURES and self._way(measure), lacking if self.open else unasked),
-            (is_bookkeeping(measure), "counts, sizes and times are no measures"),
-            (measure not in MEASURES, directionless),
-            (True, unasked),
+            (self.asked is not None, False, ""),
+            (not known and self._way(measure), True, lacking if self.open else unasked),
+            (is_bookkeeping(measure), False, "counts, sizes and times are no measures"),
+            (not known, True, directionless),
+            (True, False, unasked),
         )
-        return next(reason for holds, reason in reasons if holds)
+        asked_for, why = next((told, why) for holds, told, why in reasons if holds)
+        missed = asked_for and not (is_bookkeeping(measure) or is_cost(measure))
+        return "measure" if missed else "unasked", why
+
+    def _nothing_in_common(
+        self,
+        counts: Mapping[str, int],
+        finished: int,
+        unused: Sequence[Excluded],
+        doubts: Sequence[str],
+    ) -> MeasureError:
+        shown = [*grouped((e.reason, e.name) for e in unused).items()][:_SHOWN]
+        left = joined("; ", (Message(f"{some(names, 4)}: ", why) for why, names in shown))
+        why: str = Message(
+            f"there is no measure in common to {count(finished, 'finished run')} that can be used",
+            *((" (", left, ")") if shown else ()),
+            ". ",
+            MEASURE,
+            " with a name takes it as far as runs have it.",
+        )
+        if len(unused) == 1 and unused[0].undirected:
+            why = f"{unused[0].name} is all there is. Say which way it is better."
+        text = joined(" ", [*doubts, why])
+        ways = self.ways_on(m for m in counts if counts[m] == finished)
+        return UndirectedError(text, ways) if ways else MeasureError(text)
+
+    def ways_on(self, metrics: Iterable[str]) -> list[tuple[str, dict[str, Any]]]:
+        """What gives some metric a direction; empty where somebody has said what counts, or none
+        lacks it.
+        """
+        lacking = [m for m in metrics if not (self._way(m) or is_bookkeeping(m))]
+        lacking = [m for m in lacking if m not in {*self.training, *self.dropped}][:_SHOWN]
+        if not (self.open and lacking):
+            return []
+        return UndirectedError.ways_for(lacking, suggestions(lacking), every=False)
 
 
 def _ours(cells: Cells) -> pd.Series:
@@ -800,9 +786,17 @@ def _ours(cells: Cells) -> pd.Series:
     return cells.rows["method_by"].str.startswith("tag:mleval.")
 
 
-def _runs_with(values: pd.DataFrame) -> Counter[str]:
-    """How many rows have each measure, of those that any has."""
-    return Counter({str(m): int(n) for m, n in values.notna().sum().items() if n})
+def _finished_values(cells: Cells) -> tuple[pd.DataFrame, Counter[str]]:
+    """The values of cells that finished, and how many have each measure; NoRunsError where none
+    did.
+    """
+    values = cells.values if cells.finished.all() else cells.values[cells.finished]
+    if not len(values):
+        raise NoRunsError(
+            f"of {count(len(cells.rows), 'selected run')} none finished, so there is nothing to "
+            "compare."
+        )
+    return values, Counter({str(m): int(n) for m, n in values.notna().sum().items() if n})
 
 
 def _twin(metric: str, others: Sequence[str], values: pd.DataFrame) -> str:
@@ -816,16 +810,6 @@ def _twin(metric: str, others: Sequence[str], values: pd.DataFrame) -> str:
     if known.measure != "score":  # of names that mean the same the shortest counts
         alike = [m for m in alike if term(m) == known and (len(m), m) < (len(metric), metric)]
     return next((m for m in alike if values[m].equals(values[metric])), "")
-
-
-def _finished_values(cells: Cells) -> pd.DataFrame:
-    """The values of cells that finished; NoRunsError where none did."""
-    if not cells.finished.any():
-        raise NoRunsError(
-            f"of {count(len(cells.rows), 'selected run')} none finished, so there is nothing to "
-            "compare."
-        )
-    return cells.values if cells.finished.all() else cells.values[cells.finished]
 
 
 def _with_names(
