@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from functools import cached_property, partial
+from functools import partial, reduce
+from operator import or_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -103,10 +104,7 @@ from mlflow_mleval.store.runs_table import (
     step_notes,
 )
 from mlflow_mleval.study import NEWER, NO_DIRECTION, Cell, Excluded, Study
-from mlflow_mleval.validation import known_keywords
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
+from mlflow_mleval.validation import known_keywords, present
 
 #: A value may miss the range of its measure by this much: sums of floats do.
 _SLACK = 1e-9
@@ -292,29 +290,23 @@ class _Loading:
         table: RunsTable | None = None,
     ) -> None:
         self.progress = progress
-        self.tabled = selection.results is not None
         self.excluded: list[Excluded] = []
-        if self.tabled:
-            table = read_results_table(selection)
-        else:
+        self.client = store.connect() if selection.results is None else None
+        if self.client is not None:
             selection = store.with_runs_of_models(self.client, selection)
             if table is None:
                 selection, table = placed(selection, progress)
-        self.selection = selection
-        self.choice = _Choice(selection)
-        self.table = read_store(self.client, selection, progress) if table is None else table
-        if selection.name_as:
-            self.table = with_name_parts(self.table, selection.name_as)
+            if table is None:
+                table = read_store(self.client, selection, progress)
+        elif table is None:
+            table = read_results_table(selection)
+        self.selection, self.choice = selection, _Choice(selection)
+        self.table = with_name_parts(table, selection.name_as) if selection.name_as else table
         method, dataset = rules_of(selection)
-        if not self.tabled:
-            method = with_models(self.client, [*self.table.experiments], method)
+        if self.client is not None:
+            method = with_models(self.client, [*table.experiments], method)
         self.rules = method, dataset
         self.named = {*selection.run_ids}
-
-    @cached_property
-    def client(self) -> MlflowClient:
-        """Made on first use, for a table needs no store."""
-        return store.connect()
 
     def study(self) -> Study:
         """The Study of these runs, with what a reader must know about them."""
@@ -322,29 +314,24 @@ class _Loading:
         table = self.with_folds(self.table)
         trials = BestTrials(table)
         if chosen.children is not None:
-            trials = best_trials(None if self.tabled else self.client, table, chosen)
+            trials = best_trials(self.client, table, chosen)
         table, steps = trials.table, dict[str, int]()
         if chosen.step is not None:
-            chooser = best_metric(chosen.duplicates)
-
-            def wanted(metric: str) -> bool:
-                return metric == chooser or self.choice.may_count(metric)
-
-            metric = best_metric(chosen.step)
+            metric, chooser = best_metric(chosen.step), best_metric(chosen.duplicates)
             sign = partial(sign_of, metric, chosen)
-            table, steps = best_steps(self.client, table, metric, sign, wanted, self.progress)
+            client, may_count = present(self.client), self.choice.may_count
+            wanted = {m for m in table.names["metrics"] if m == chooser or may_count(m)}
+            table, steps = best_steps(client, table, metric, sign, wanted, self.progress)
         results, failed = self.read(table.where(~table.is_record))
         cells = gather(results, chosen, trials.own)
         self.excluded += cells.excluded
         used, cells, notes = self.choose(cells, trials.among, steps)
+        folds, fold_notes = study_folds(self.client, cells, used, self.excluded)
         members = cells.members
-        folds, fold_notes = study_folds(
-            None if self.tabled else self.client, cells, used, self.excluded
-        )
         broken = members.where(members.rows["run_id"].isin(members.broken))
         for title, run_id in zip(broken.titles, broken.rows["run_id"], strict=True):
-            for tag, reason in members.broken[run_id].items():
-                self.excluded.append(Excluded("tag", f"{tag} of {title}", reason))
+            tags = members.broken[run_id].items()
+            self.excluded += [Excluded("tag", f"{tag} of {title}", why) for tag, why in tags]
         values = cells.values.reindex(columns=used)
         newer = [each.name for each in self.excluded if each.reason.startswith(NEWER)]
         return Study(
@@ -354,7 +341,7 @@ class _Loading:
             folds=folds,
             runs=self.run_rows(cells),
             repeats=repeats_table(cells, used),
-            profiles=self.profiles(cells),
+            profiles=self.profiles(members),
             failed=frozenset(failed - {*cells.rows.index}),
             factors=factors_of(members.rows, members.table, chosen),
             excluded=tuple(self.excluded),
@@ -376,13 +363,14 @@ class _Loading:
         rule = self.selection.folds_by
         if rule is None:
             return table
-        if self.tabled and not rule.startswith("key:"):
+        if self.client is None and not rule.startswith("key:"):
             raise ValueError(
                 f"`folds_by` must be key:PATTERN for a table, got {rule!r}. A column fold needs no "
                 "rule."
             )
         tops, folds_by = table.where(~table.is_child), FoldRule(rule)
-        by_fold = folds_by.values(lambda: self.client, tops, self.choice.wanted, self.excluded)
+        client, wanted = partial(present, self.client), self.choice.wanted
+        by_fold = folds_by.values(client, tops, wanted, self.excluded)
         self.choice.of_folds = {key for key in table.names["metrics"] if folds_by.match(key)}
         if rule == "children":
             # those that did not finish are no folds, and are listed
@@ -399,17 +387,14 @@ class _Loading:
         self.progress(len(table), len(table))
         gone = reasons[reasons != ""]
         titles, ids = table.at(gone.index).titles, table.frame["run_id"]
-        newer = (at for at, why in gone.items() if why.startswith(NEWER) and ids[at] in self.named)
-        for at in newer:
-            raise IncomparableRunsError(f"run {ids[at]} cannot be read: {gone[at]}.")
         trials: dict[str, str] = {}
         if (gone == CHILD).any():
             trials = Searches.among(table.where(table.is_child)).why()
         for at, why in gone.items():
+            if why.startswith(NEWER) and ids[at] in self.named:
+                raise IncomparableRunsError(f"run {ids[at]} cannot be read: {why}.")
             kind, why = ("child run", trials.get(ids[at], why)) if why == CHILD else ("run", why)
             self.excluded.append(Excluded(kind, titles[at], why))
-        failed = table.where(reasons == FAILED)
-        method, dataset = (rule.names(failed) for rule in self.rules)
         if not len(results):
             asked = any(why.startswith(UNDIRECTED) for why in gone)
             ways = self.choice.ways_on(table.names["metrics"]) if asked else []
@@ -420,32 +405,32 @@ class _Loading:
         check_repeats(results, chosen.repeats_by)
         check_comparable(results)
         results = _on_one_scale(results, chosen, self.choice)
+        failed = table.where(reasons == FAILED)
+        method, dataset = (rule.names(failed) for rule in self.rules)
         return results, {*zip(dataset, method, strict=True)}
 
     def why_none(self) -> str:
         """Why no run can be used."""
-        names = self.table.experiments.values()
-        several = len(names) > 1 and not self.named
-        where = f"experiment{'s' if several else ''} {some(map(repr, names))}"
         reasons = Counter(e.reason for e in self.excluded).most_common(5)
         why = joined("; ", (Message(f"{count(n, 'run')}: ", reason) for reason, n in reasons))
         if not reasons:
             why = Message("it has none (reports apart)" if len(self.table) else "no run fits")
-        if self.tabled:
-            results = self.table.source["results"]
-            return Message(f"{results} holds no run that can be used: ", why)
-        where = "the selection" if self.named else where
-        hold = f"{where} in {store.store_name()} {'hold' if several else 'holds'}"
-        return Message(f"{hold} no run that can be used: ", why, ".")
+        if self.client is None:
+            return Message(f"{self.table.source['results']} holds no run that can be used: ", why)
+        names = [] if self.named else [*map(repr, self.table.experiments.values())]
+        experiments = f"experiment{'s' if len(names) > 1 else ''} {some(names)}"
+        where = f"{experiments if names else 'the selection'} in {store.store_name()}"
+        hold = agree(len(names) or 1, "holds")
+        return Message(f"{where} {hold} no run that can be used: ", why, ".")
 
     def choose(
         self, cells: Cells, trials: Mapping[str, int], steps: Mapping[str, int]
     ) -> tuple[list[str], Cells, list[str]]:
         """The measures to use, the cells that have them, and which of them are optimistic."""
-        among_trials, among_steps = _among(cells, trials), _among(cells, steps)
         metric = best_metric(self.selection.children or "")
-        chosen = cells.chosen | {cell: (metric, n) for cell, n in among_trials.items()}
-        step_by = best_metric(self.selection.step or "")
+        among = _among(cells, trials).items()
+        chosen = cells.chosen | {cell: (metric, n) for cell, n in among}
+        step_by, among_steps = best_metric(self.selection.step or ""), _among(cells, steps)
         choosers = {by for by, _ in chosen.values()} | {step_by} - {""}
         used, cells, gone = self.choice.of(cells, choosers, self.named, self.table.doubts)
         self.excluded += gone
@@ -453,12 +438,11 @@ class _Loading:
         optimistic = among_steps if step_by in used else {}
         optimistic |= {cell: n for cell, (by, n) in chosen.items() if by in used}
         rows = cells.rows.copy(deep=False)
-        if optimistic:
-            most = rows.index.map(lambda cell: optimistic.get(cell, 1))
-            rows["selected_among"] = rows["selected_among"].clip(lower=pd.Series(most, rows.index))
+        most = pd.Series([optimistic.get(cell, 1) for cell in rows.index], rows.index, dtype=int)
+        rows["selected_among"] = rows["selected_among"].clip(lower=most)
+        told = ((by, f"{a} on {d} (of {n})") for (d, a), (by, n) in chosen.items())
         notes = []
-        for metric in sorted({metric for metric, _ in chosen.values()}):
-            names = (f"{a} on {d} (of {n})" for (d, a), (by, n) in chosen.items() if by == metric)
+        for metric, names in sorted(grouped(told).items()):
             note = f"The best of several candidates by {metric} was taken: {some(names, 6)}."
             if metric not in used:
                 note += (
@@ -474,24 +458,22 @@ class _Loading:
         rows = cells.members.rows[[*COLUMNS]].reset_index(drop=True)
         keys = pd.MultiIndex.from_frame(rows[["dataset", "method"]])
         rows["selected_among"] = cells.rows["selected_among"].loc[keys].to_numpy()
-        if not self.tabled:
+        if self.client is not None:
             return rows
         return rows.drop(columns=["run_id", "experiment", "experiment_id", "start_time"])
 
-    def profiles(self, cells: Cells) -> dict[Cell, Mapping[str, schema.ProfileTag]]:
+    def profiles(self, members: Results) -> dict[Cell, Mapping[str, schema.ProfileTag]]:
         """The loss profiles of each cell, of the last of its runs that finished and has any; those
         of a table may lie among artifacts of a store that nobody named.
         """
-        if self.tabled:
+        if self.client is None:
             return {}
-        members = cells.members
-        there = members.table.has(f"tags.{schema.TAG_PROFILE}")
-        there |= members.table.has(f"tags.{schema.TAG_SOFT_PROFILE}")
-        single = ~members.rows.duplicated(["dataset", "method"], keep=False)
-        held = members.rows[there & (members.finished | single)]
-        held = held.drop_duplicates(["dataset", "method"], keep="last")
-        named = held[["dataset", "method"]].itertuples(name=None)
-        found = {(dataset, method): members.profiles(at) for at, dataset, method in named}
+        cell, rows = ["dataset", "method"], members.rows
+        tags = (members.table.has(f"tags.{tag}") for tag in schema.TAG_PROFILES.values())
+        single = ~rows.duplicated(cell, keep=False)
+        held = rows[reduce(or_, tags) & (members.finished | single)]
+        held = held.drop_duplicates(cell, keep="last")[cell]
+        found = {(d, m): members.profiles(at) for at, d, m in held.itertuples(name=None)}
         return {cell: profiles for cell, profiles in found.items() if profiles}
 
     def source(self, cells: Cells, used: Sequence[str]) -> dict[str, Any]:
@@ -501,22 +483,19 @@ class _Loading:
             "measures_by": self.choice.chosen_by(used),
             "read_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         }
-        if self.tabled:
+        by_rules = told_by(cells.rows["method_by"], {})
+        if self.client is None:
             rules = ("method_by", "dataset_by", "folds_by", "repeats_by", "duplicates")
             given = {name: rule for name, rule in chosen.arguments().items() if name in rules}
-            if not _ours(cells).all():
-                given = {"method_by": told_by(cells.rows["method_by"], {}), **given}
-            return {**self.table.source, **given, **measured}
+            told = {} if _ours(cells).all() else {"method_by": by_rules}
+            return {**self.table.source, **told, **given, **measured}
         experiments = {*cells.rows["experiment_id"]}
+        named = ((i, name) for i, name in self.table.experiments.items() if i in experiments)
         return {
             "tracking_uri": store.store_name(),
-            "experiments": [
-                {"id": i, "name": name}
-                for i, name in self.table.experiments.items()
-                if i in experiments
-            ],
+            "experiments": [{"id": i, "name": name} for i, name in named],
             "filter": store.without_passwords(chosen.filter_string),
-            "method_by": ", ".join(chosen.method_by) or told_by(cells.rows["method_by"], {}),
+            "method_by": ", ".join(chosen.method_by) or by_rules,
             "dataset_by": chosen.dataset_by or told_by(cells.rows["dataset_by"], {}),
             "folds_by": chosen.folds_by or f"tag:{schema.TAG_FOLDS}",
             "repeats_by": ", ".join(chosen.repeats_by) or "seeds",
@@ -532,12 +511,10 @@ def _among(cells: Cells, counts: Mapping[str, int]) -> dict[Cell, int]:
     """Among how many trials or steps the runs of a cell were chosen, at most; of the cells of
     which that is known.
     """
-    if not counts:
-        return {}
     rows = cells.members.rows
-    held = rows["run_id"].map(counts).dropna().astype(int)
-    most = held.groupby([rows["dataset"], rows["method"]]).max()
-    return {cell: int(most[cell]) for cell in cells.rows.index if cell in most.index}
+    held = rows["run_id"].map(dict(counts)).dropna().astype(int)
+    most = held.groupby([rows["dataset"], rows["method"]]).max().to_dict()
+    return {cell: most[cell] for cell in cells.rows.index if cell in most}
 
 
 class _Choice:
@@ -817,20 +794,17 @@ def _with_names(
 ) -> Results:
     """Results of the methods or datasets that are asked for."""
     names = results.rows[what]
-    have = {*names}
-    asked, dropped = have if keep is None else set(keep), set(drop)
-    if unknown := sorted((asked | dropped) - have):
-        guess = did_you_mean(unknown, have)
-        listed = some(map(repr, sorted(have)))
-        text = f"the selection has no {what} {some(map(repr, unknown))}; it has {listed}"
-        raise NoRunsError(f"{text}.{guess}")
-    if keep is None and not dropped:
-        return results
-    left = results.where(names.isin(asked - dropped))
+    have, dropped = sorted({*names}), [*drop]
+    asked = have if keep is None else [*keep]
+    if unknown := sorted({*asked, *dropped}.difference(have)):
+        raise NoRunsError(
+            f"the selection has no {what} {some(map(repr, unknown))}; it has "
+            f"{some(map(repr, have))}.{did_you_mean(unknown, have)}"
+        )
+    left = results.where(names.isin(asked) & ~names.isin(dropped))
     if not len(left):
         raise NoRunsError(
-            f"no {what} is left after the exclusions; the selection has "
-            f"{some(map(repr, sorted(have)))}."
+            f"no {what} is left after the exclusions; the selection has {some(map(repr, have))}."
         )
     return left
 
@@ -845,13 +819,12 @@ def _on_one_scale(results: Results, chosen: Selection, choice: _Choice) -> Resul
         raise MeasureError(f"no run has {some(map(repr, lacking))} as a percentage.{guess}")
     for m in chosen.percent:
         values[m] = values[m].where(~(values[m] > _MOST_SHARE), values[m] / 100)
-    for m in (m for m in values if m not in chosen.percent and choice.may_count(m)):
-        held = values[m].dropna()
-        held = held[held != 0]  # which is the same on both scales
-        shares = held[held.between(0, 1)]
-        percent = held[held.between(_MOST_SHARE, 100, inclusive="right")]
-        both = len(shares) + len(percent) == len(held) and len(shares) and len(percent)
-        if both and is_share(m) and percent.median() > 20 * shares.median():
+    of_others = (m for m in values if m not in chosen.percent and choice.may_count(m))
+    for m in filter(is_share, of_others):
+        held = values.loc[values[m] != 0, m].dropna()  # 0 is the same on both scales
+        is_one, is_other = held.between(0, 1), held.between(_MOST_SHARE, 100, inclusive="right")
+        shares, percent = held[is_one], held[is_other]
+        if (is_one | is_other).all() and percent.median() > 20 * shares.median():
             fewer = min((percent, shares), key=len)
             text = (
                 f"{m} is a percentage in some runs and a share in others: "
@@ -880,9 +853,13 @@ def _study_notes(cells: Cells, used: Sequence[str], chosen: Selection) -> Iterat
     yield from _definition_notes(runs, used)
     yield from period_doubts(chosen.method_by, runs.table)
     if DIGEST not in chosen.repeats_by:
-        yield from _digest_notes(runs, "dataset_digest", "the data were not the same in all runs")
+        # digests of data of one shape are splits, as is told
+        shapes = runs.table.frame["shape"].groupby(runs.rows["dataset"]).agg(["nunique", "min"])
+        splits = shapes.index[(shapes["nunique"] == 1) & (shapes["min"] != "")]
+        others = runs.rows[~runs.rows["dataset"].isin(splits)]
+        yield from _digest_notes(others, "dataset_digest", "the data were not the same in all runs")
     split = "the data were not split in the same way in all runs, so that their folds are no pairs"
-    yield from _digest_notes(runs, "split_digest", split)
+    yield from _digest_notes(runs.rows, "split_digest", split)
     # what the definition of a measure cannot give
     for m in (m for m in used if m in MEASURES):
         low, high = MEASURES[m].range
@@ -926,22 +903,17 @@ def _called_keys(runs: Results, used: Sequence[str]) -> Iterator[str]:
             continue
         yield f"{measure} is what MLflow logged as {some(keys.unique(), 4)}."
         variables = keys.map(lambda key: known.variable if (known := term(key)) else "")
-        held = variables.groupby(runs.rows.loc[keys.index, "dataset"], sort=False).unique()
-        several = {d: [*texts] for d, texts in held.items() if len(texts) > 1}
-        if several:
-            texts = dict.fromkeys(text for held in several.values() for text in held)
+        datasets = runs.rows.loc[keys.index, "dataset"]
+        several = variables.groupby(datasets).transform("nunique") > 1
+        if several.any():
             yield (
-                f"{measure} was measured on several variables on {some(sorted(several))} "
-                f"({some(sorted(texts))}): are they the same data?"
+                f"{measure} was measured on several variables on "
+                f"{some(sorted({*datasets[several]}))} ({some(sorted({*variables[several]}))}): "
+                "are they the same data?"
             )
 
 
-def _digest_notes(runs: Results, column: str, doubt: str) -> Iterator[str]:
-    rows = runs.rows
-    if column == "dataset_digest":  # digests of data of one shape are splits, as is told
-        shapes = runs.table.frame["shape"].groupby(rows["dataset"]).agg(["nunique", "min"])
-        splits = shapes.index[(shapes["nunique"] == 1) & (shapes["min"] != "")]
-        rows = rows[~rows["dataset"].isin(splits)]
+def _digest_notes(rows: pd.DataFrame, column: str, doubt: str) -> Iterator[str]:
     digests = rows.groupby("dataset")[column].unique()
     differ = {d: schema.differ(texts) for d, texts in digests.items()}
     short = [d for d, texts in digests.items() if max(map(len, texts)) < schema.OWN_DIGEST]

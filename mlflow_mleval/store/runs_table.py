@@ -411,7 +411,7 @@ def best_steps(
     table: RunsTable,
     metric: str,
     sign: Callable[[], int],
-    wanted: Callable[[str], object],
+    wanted: Collection[str],
     progress: Progress,
 ) -> tuple[RunsTable, dict[str, int]]:
     """The runs with the metrics of the step where one is best, where others logged them, and by run
@@ -428,7 +428,7 @@ def best_steps(
         if len(chooser) < 2:
             return 0, {}
         best = max(chooser, key=lambda step: larger * chooser[step])
-        others = (key for key in row.metrics if key != metric and wanted(key))
+        others = (key for key in row.metrics if key != metric and key in wanted)
         steps = {metric: chooser, **{key: _steps_of(client, row.run_id, key) for key in others}}
         upto = {key: [v for at, v in held.items() if at <= best] for key, held in steps.items()}
         several = {f"metrics.{k}": v[-1] for k, v in upto.items() if v and len(steps[k]) > 1}
