@@ -521,9 +521,9 @@ class _Choice:
     """Which measures are asked for and which are declared; once the cells are known, which count.
 
     wanted: What may count, in the order of columns.
-    dropped: What is excluded, also because runs were chosen by it (`choosers`).
+    why_not: By metric that does not, whether a reader would ask for it ("measure") or not
+        ("unasked"), and why; the first reason counts.
     training: Metrics of training data.
-    inferior: By metric that others logged why another one tells more.
     of_folds: Metrics that are another's values by fold.
     """
 
@@ -535,13 +535,22 @@ class _Choice:
         self.named = dict.fromkeys([*self.declared, *(self.asked or ())])
         #: Whether nobody has said by which measures to compare.
         self.open = self.asked is None and not self.declared
-        usual = (m for m in MEASURES if m not in NOT_BY_DEFAULT)
-        asked = [*usual, *self.declared] if self.asked is None else expand(self.asked)
+        self.usual = [m for m in MEASURES if m not in NOT_BY_DEFAULT]
+        asked = [*self.usual, *self.declared] if self.asked is None else expand(self.asked)
         self.wanted = list(dict.fromkeys(asked))
-        self.dropped = {*expand(self.excluded)}
-        self.choosers, self.training, self.of_folds = set[str](), set[str](), set[str]()
-        self.inferior: dict[str, str] = {}
+        self.training, self.of_folds = set[str](), set[str]()
         self.set_name: str | None = None
+        self.why_not: dict[str, tuple[str, str]] = {}
+        self.leave_out(expand(self.excluded), "measure", "excluded as asked")
+
+    def leave_out(self, metrics: Iterable[str], kind: str, reason: str) -> None:
+        for metric in metrics:
+            self.why_not.setdefault(metric, (kind, reason))
+
+    @property
+    def left(self) -> list[str]:
+        """What may count as far as is known."""
+        return [m for m in self.wanted if m not in self.why_not]
 
     def _way(self, metric: str) -> str | None:
         return direction_of(metric, self.proposed)
@@ -578,48 +587,31 @@ class _Choice:
         is nothing else; `doubts` stand before why there is no measure.
         """
         values, counts = _finished_values(cells)
-        self._learn(values, counts, bool(_ours(cells)[cells.finished].any()))
-        others = counts.keys() & {*self.wanted}
-        if self.asked is None and others.difference(choosers, self.dropped):
-            self.choosers = {*choosers} - self.dropped
-            self.dropped |= self.choosers
-        self._check_named(counts)
-        bad = cells.members.unusable()
-        apart = self._apart(values, bad)
-        apart = {c: why for c, why in apart.items() if cells.rows.at[c, "run_id"] not in named}
-        excluded = [Excluded("run", cells.name(cell), why) for cell, why in apart.items()]
-        cells = cells.where(~cells.rows.index.isin([*apart]))
-        values, counts = _finished_values(cells)
-        used, unused = self._divided(counts, len(values))
-        excluded += unused
-        wanted = {*self.wanted} - self.dropped - self._beside_the_set
+        choosers = choosers if self.asked is None else ()
+        own = bool(_ours(cells)[cells.finished].any())
+        self.training = of_training(counts) - ({*MEASURES} if own else set())
+        self._check_named(counts, choosers)
+        self._learn(values, counts, own)
+        if any(counts[m] for m in self.left if m not in choosers):
+            chosen = Message("runs were chosen by it; ", MEASURE, " that names it compares it, too")
+            self.leave_out(choosers, "measure", chosen)
+        everything, bad = cells, cells.members.unusable()
+        run_ids = cells.rows["run_id"]
+        apart = [cell for cell in self._apart(values) if run_ids[cell] not in named]
+        cells = cells.where(~cells.rows.index.isin(apart))
+        left, counts = _finished_values(cells)
+        used, unused = self._divided(counts, len(left))
+        why = "it has no measure in common with most runs"
+        excluded = [Excluded("run", everything.name(cell), why) for cell in apart] + unused
         for cell in values.index.intersection([*bad]):
-            texts = [f"{m} is {v}, which is no result" for m, v in bad[cell].items() if m in wanted]
-            excluded += [Excluded("cell", cells.name(cell), text) for text in texts]
+            held = [(m, value) for m, value in bad[cell].items() if m in self.left]
+            texts = (f"{m} is {value}, which is no result" for m, value in held)
+            excluded += [Excluded("cell", everything.name(cell), text) for text in texts]
         if not used:
-            raise self._nothing_in_common(counts, len(values), unused, doubts)
+            raise self._nothing_in_common(counts, len(left), unused, doubts)
         return used, cells, excluded
 
-    def _learn(self, values: pd.DataFrame, counts: Mapping[str, int], own: bool) -> None:
-        """Which metrics are of training data, and, where all runs are of others or names tell
-        directions, and nobody said what counts, which metrics do: those of the data that tell most.
-        """
-        self.training = of_training(counts) - ({*MEASURES} if own else set())
-        if not self.open or (own and not self.proposed):
-            return
-        passed_over = {*self.training, *self.dropped, *NOT_BY_DEFAULT}
-        of_most = {m for m, n in counts.items() if 2 * n > len(values)} - passed_over
-        held = list(filter(self._way, sorted(of_most)))
-        data = {m: known.data if (known := term(m)) else HELD_OUT for m in held}
-        best = HELD_OUT if HELD_OUT in data.values() else VALIDATION
-        for m in held:
-            if data[m] != best:
-                self.inferior[m] = f"measured on {data[m]} data, and others on held-out data"
-            elif twin := _twin(m, held, values):
-                self.inferior[m] = f"the same as {twin}"
-        self.wanted = [m for m in dict.fromkeys([*self.wanted, *held]) if m not in self.inferior]
-
-    def _check_named(self, counts: Mapping[str, int]) -> None:
+    def _check_named(self, counts: Mapping[str, int], choosers: Collection[str]) -> None:
         """MeasureError where no finished run has a measure that was named, nobody knows which way
         it is better, or some are of training data and others not.
         """
@@ -633,97 +625,86 @@ class _Choice:
             text = f"no direction is known for {some(map(repr, unknown))}."
             ways = UndirectedError.ways_for(unknown, suggestions(unknown), every=True)
             raise UndirectedError(text, ways)
-        compared = self.named.keys() - self.dropped
-        sides = grouped((m in self.training, m) for m in self.wanted if m in compared)
+        compared = [m for m in self.left if m in self.named and m not in choosers]
+        sides = grouped((m in self.training, m) for m in compared)
         if len(sides) > 1:
             raise MeasureError(
                 f"{some(sides[True])} {agree(sides[True], 'is')} of training data, and "
                 f"{some(sides[False])} not: they do not rank side by side. Ask for one kind."
             )
 
-    def _apart(
-        self, values: pd.DataFrame, bad: Mapping[Cell, Mapping[str, float]]
-    ) -> dict[Cell, str]:
-        """The few cells for which there would be no measure in common to all others, and why; none
-        where measures were asked for.
+    def _learn(self, values: pd.DataFrame, counts: Mapping[str, int], own: bool) -> None:
+        """Measures of training data count by themselves, where they are named. Where all runs are
+        of others or names tell directions, and nobody said what counts, metrics of the data that
+        tell most do.
         """
-        unfit = {*self.dropped, *self.training}
-        there = values[[m for m in self.wanted if m in values and m not in unfit]].notna()
-        n = there.sum()
-        if not (self.open and len(values) / 2 < n.max() < len(values)):
-            return {}
-        most = n.idxmax()
-        reasons = {}
-        for cell in values.index[~there[most]]:
-            value = f"; {most} is {bad[cell][most]}" if most in bad.get(cell, ()) else ""
-            reasons[cell] = f"it has no measure in common with most runs{value}"
-        return reasons
+        if alone := {*self.named} & {*self.left} & self.training:
+            why = "measures of training data were asked for, which stand by themselves"
+            self.leave_out({*self.wanted} - alone, "measure", why)
+        why = "of training data, which say nothing of new data"
+        self.leave_out(self.training - alone, "unasked", why)
+        if not self.open or (own and not self.proposed):
+            return
+        of_most = {m for m, n in counts.items() if 2 * n > len(values) and self._way(m)}
+        held = sorted(of_most.difference(self.why_not, NOT_BY_DEFAULT))
+        data = {m: known.data if (known := term(m)) else HELD_OUT for m in held}
+        best = HELD_OUT if HELD_OUT in data.values() else VALIDATION
+        for m in held:
+            if data[m] != best:
+                why = f"measured on {data[m]} data, and others on held-out data"
+                self.leave_out([m], "unasked", why)
+            elif twin := _twin(m, held, values):
+                self.leave_out([m], "unasked", f"the same as {twin}")
+        self.wanted = list(dict.fromkeys([*self.wanted, *held]))
 
-    @property
-    def _beside_the_set(self) -> set[str]:
-        """Known measures that the default set for such predictions does not hold."""
-        held = SETS.get(self.set_name or "", MEASURES)
-        return {*MEASURES}.difference(held, self.declared)
+    def _apart(self, values: pd.DataFrame) -> list[Cell]:
+        """The few cells for which there would be no measure in common to all others; none where
+        measures were asked for.
+        """
+        there = values[[m for m in self.left if m in values]].notna()
+        n = there.sum()
+        if self.open and len(values) / 2 < n.max() < len(values):
+            return [*values.index[~there[n.idxmax()]]]
+        return []
 
     def _divided(
         self, counts: Mapping[str, int], finished: int
     ) -> tuple[list[str], list[Excluded]]:
         """The measures to use: those that all finished runs have, or some where they were asked
-        for, of training data by themselves or none; and others of which a reader would ask why.
+        for, and others of which a reader may ask why.
         """
-        left = [m for m in self.wanted if m not in self.dropped]
-        asked = self.declared if self.asked is None else left
+        unasked = Message("not asked for, and not compared by default; ", MEASURE, " names it")
         if self.asked is None:
-            in_all = (m for m in left if counts[m] == finished)
-            self.set_name = default_set(m for m in in_all if m not in self.training)
-        beside = self._beside_the_set
-        enough = [m for m in left if counts[m] >= (1 if m in asked else finished)]
-        of_training = any(m in self.training and m in self.named for m in left)
-        used = [m for m in enough if m not in beside and (m in self.training) == of_training]
+            self.set_name = default_set(m for m in self.left if counts[m] == finished)
+            default = SETS.get(self.set_name or "", self.usual)
+            self.leave_out({*MEASURES}.difference(default, self.declared), "unasked", unasked)
+        asked = self.declared if self.asked is None else self.wanted
+        used = [m for m in self.left if counts[m] >= (1 if m in asked else finished)]
         told, unused = {*used, *self.of_folds.difference(self.wanted)}, []
         for m in dict.fromkeys([*self.wanted, *sorted(counts)]):
-            kind, why = self._why_not(m, counts[m], finished)
-            if why and m not in told:
+            lacking = f"lacking in {finished - counts[m]} of {finished} finished runs"
+            kind, why = "measure", lacking if counts[m] else "in no run"
+            unfit = is_bookkeeping(m) or m in NOT_BY_DEFAULT
+            if m in self.why_not:
+                kind, why = self.why_not[m]
+            elif m in self.wanted:
+                pass
+            elif unfit or (self._way(m) and not (self.open and counts[m] < finished)):
+                why = unasked
+            elif not self._way(m):
+                why = self._directionless(m)
+            missed = counts[m] if self.asked is None else m in self.wanted or m in self.why_not
+            if missed and m not in told:
+                kind = "unasked" if is_bookkeeping(m) or is_cost(m) else kind
                 unused.append(Excluded(kind, m, why))
         return used, unused
 
-    def _why_not(self, measure: str, having: int, finished: int) -> tuple[str, str]:
-        """Why a measure is not used, and whether a reader would ask for it ("measure") or not
-        ("unasked"); empty where nobody would miss it.
-        """
-        lacking = f"lacking in {finished - having} of {finished} finished runs"
-        if having == finished:
-            lacking = "measures of training data were asked for, which stand by themselves"
-        chosen = Message("runs were chosen by it; ", MEASURE, " that names it compares it, too")
+    def _directionless(self, measure: str) -> str:
         way = proposed_direction(measure)
         suggested = f", or take the one that its name suggests ({way}) by "
         proposed = (suggested, PROPOSED) if way and self.open else ()
         declare = Argument("minimize"), " or ", Argument("maximize")
-        directionless = Message(f"{NO_DIRECTION}; declare ", *declare, *proposed)
-        unasked = Message("not asked for, and not compared by default; ", MEASURE, " names it")
-        absent = "" if self.asked is None else "in no run"
-        dropped, known = measure in self.dropped, measure in MEASURES
-        reasons: tuple[tuple[object, bool, str], ...] = (
-            (
-                measure in self.training and not dropped,
-                False,
-                "of training data, which say nothing of new data",
-            ),
-            (measure in self.inferior, False, self.inferior.get(measure, "")),
-            (measure in self.choosers, True, chosen),
-            (dropped, True, "excluded as asked" if having else ""),
-            (measure in self._beside_the_set, False, unasked if having else ""),
-            (measure in self.wanted, True, lacking if having else absent),
-            # for nothing counts what nobody asked for
-            (self.asked is not None, False, ""),
-            (not known and self._way(measure), True, lacking if self.open else unasked),
-            (is_bookkeeping(measure), False, "counts, sizes and times are no measures"),
-            (not known, True, directionless),
-            (True, False, unasked),
-        )
-        asked_for, why = next((told, why) for holds, told, why in reasons if holds)
-        missed = asked_for and not (is_bookkeeping(measure) or is_cost(measure))
-        return "measure" if missed else "unasked", why
+        return Message(f"{NO_DIRECTION}; declare ", *declare, *proposed)
 
     def _nothing_in_common(
         self,
@@ -734,15 +715,13 @@ class _Choice:
     ) -> MeasureError:
         shown = [*grouped((e.reason, e.name) for e in unused).items()][:_SHOWN]
         left = joined("; ", (Message(f"{some(names, 4)}: ", why) for why, names in shown))
-        why: str = Message(
+        why = Message(
             f"there is no measure in common to {count(finished, 'finished run')} that can be used",
             *((" (", left, ")") if shown else ()),
             ". ",
             MEASURE,
             " with a name takes it as far as runs have it.",
         )
-        if len(unused) == 1 and unused[0].undirected:
-            why = f"{unused[0].name} is all there is. Say which way it is better."
         text = joined(" ", [*doubts, why])
         ways = self.ways_on(m for m in counts if counts[m] == finished)
         return UndirectedError(text, ways) if ways else MeasureError(text)
@@ -752,7 +731,7 @@ class _Choice:
         lacks it.
         """
         lacking = [m for m in metrics if not (self._way(m) or is_bookkeeping(m))]
-        lacking = [m for m in lacking if m not in {*self.training, *self.dropped}][:_SHOWN]
+        lacking = [m for m in lacking if m not in self.why_not][:_SHOWN]
         if not (self.open and lacking):
             return []
         return UndirectedError.ways_for(lacking, suggestions(lacking), every=False)
