@@ -115,6 +115,8 @@ _SHOWN = 12
 _LATER = "a later version of mlflow-mleval wrote them. Upgrade it"
 #: What chooses measures.
 MEASURE = Argument("measures")
+#: Why a measure is not used that nobody misses.
+_UNASKED = Message("not asked for, and not compared by default; ", MEASURE, " names it")
 
 
 @known_keywords
@@ -673,33 +675,32 @@ class _Choice:
         """The measures to use: those that all finished runs have, or some where they were asked
         for, and others of which a reader may ask why.
         """
-        unasked = Message("not asked for, and not compared by default; ", MEASURE, " names it")
         if self.asked is None:
             self.set_name = default_set(m for m in self.left if counts[m] == finished)
             default = SETS.get(self.set_name or "", self.usual)
-            self.leave_out({*MEASURES}.difference(default, self.declared), "unasked", unasked)
+            beside = {*MEASURES}.difference(default, self.declared)
+            self.leave_out(beside, "unasked", _UNASKED)
         asked = self.declared if self.asked is None else self.wanted
         used = [m for m in self.left if counts[m] >= (1 if m in asked else finished)]
-        told, unused = {*used, *self.of_folds.difference(self.wanted)}, []
+        listed = {*counts} if self.asked is None else {*self.wanted, *self.why_not}
+        listed -= {*used, *self.of_folds.difference(self.wanted)}
+        unused = []
         for m in dict.fromkeys([*self.wanted, *sorted(counts)]):
-            lacking = f"lacking in {finished - counts[m]} of {finished} finished runs"
-            kind, why = "measure", lacking if counts[m] else "in no run"
-            unfit = is_bookkeeping(m) or m in NOT_BY_DEFAULT
-            if m in self.why_not:
-                kind, why = self.why_not[m]
-            elif m in self.wanted:
-                pass
-            elif unfit or (self._way(m) and not (self.open and counts[m] < finished)):
-                why = unasked
-            elif not self._way(m):
-                why = self._directionless(m)
-            missed = counts[m] if self.asked is None else m in self.wanted or m in self.why_not
-            if missed and m not in told:
+            if m in listed:
+                kind, why = self.why_not.get(m) or ("measure", self._lack(m, counts[m], finished))
                 kind = "unasked" if is_bookkeeping(m) or is_cost(m) else kind
                 unused.append(Excluded(kind, m, why))
         return used, unused
 
-    def _directionless(self, measure: str) -> str:
+    def _lack(self, measure: str, having: int, finished: int) -> str:
+        """What a measure lacks that is not used, though nothing speaks against it."""
+        lacking = f"lacking in {finished - having} of {finished} finished runs"
+        if measure in self.wanted:
+            return lacking if having else "in no run"
+        if is_bookkeeping(measure) or measure in NOT_BY_DEFAULT:
+            return _UNASKED
+        if self._way(measure):
+            return lacking if self.open and having < finished else _UNASKED
         way = proposed_direction(measure)
         suggested = f", or take the one that its name suggests ({way}) by "
         proposed = (suggested, PROPOSED) if way and self.open else ()

@@ -421,19 +421,7 @@ def best_steps(
     others = table.where(~table.ours)
     having = others.where(others.has(f"metrics.{metric}"))
     larger = sign() if len(having) else 0
-
-    def read(row: RunRow) -> tuple[int, dict[str, float]]:
-        """The number of steps, and the metrics at the best of them."""
-        chooser = _steps_of(client, row.run_id, metric)
-        if len(chooser) < 2:
-            return 0, {}
-        best = max(chooser, key=lambda step: larger * chooser[step])
-        others = (key for key in row.metrics if key != metric and key in wanted)
-        steps = {metric: chooser, **{key: _steps_of(client, row.run_id, key) for key in others}}
-        upto = {key: [v for at, v in held.items() if at <= best] for key, held in steps.items()}
-        several = {f"metrics.{k}": v[-1] for k, v in upto.items() if v and len(steps[k]) > 1}
-        return len(chooser), several
-
+    read = partial(_at_best_step, client, metric, larger, wanted)
     found = artifacts.at_once(read, having.rows())
     progress(len(having), len(having))
     runs = zip(having.frame.index, found, strict=True)
@@ -450,6 +438,23 @@ def best_steps(
     frame.update(values)
     ids = having.frame["run_id"]
     return replace(table, frame=frame), {ids[at]: n for at, (n, _) in read_at.items()}
+
+
+def _at_best_step(
+    client: MlflowClient, metric: str, larger: int, wanted: Collection[str], row: RunRow
+) -> tuple[int, dict[str, float]]:
+    """The number of steps of a run, and its columns of metrics at the best of them."""
+    chooser = _steps_of(client, row.run_id, metric)
+    if len(chooser) < 2:
+        return 0, {}
+    best = max(chooser, key=lambda step: larger * chooser[step])
+    values = {f"metrics.{metric}": chooser[best]}
+    for key in (key for key in row.metrics if key != metric and key in wanted):
+        steps = _steps_of(client, row.run_id, key)
+        upto = [value for step, value in steps.items() if step <= best]
+        if len(steps) > 1 and upto:
+            values[f"metrics.{key}"] = upto[-1]
+    return len(chooser), values
 
 
 def step_notes(metric: str, steps: Mapping[Cell, int], used: Collection[str]) -> list[str]:

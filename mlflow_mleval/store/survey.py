@@ -149,17 +149,21 @@ def take_stock(
             except StoreError:
                 raise
             except MlevalError as error:
-                study, why = None, error.text if isinstance(error, CandidatesError) else str(error)
+                study, why = None, str(getattr(error, "text", error))
     if not (len(held.metrics) or held.ways):
         held = replace(held, problem=nothing or why)
     if selection.results is None and hold_answers(table).sum() > 1:
-        which: dict[str, Any] = {name: getattr(selection, name) for name in _WHICH_RUNS}
-        if any(way.selection.directions == "proposed" for way in held.ways):
-            which["directions"] = "proposed"
-        answers = Selection(**which)
-        by_answer = Way("who answers better, answer by answer", "compare", answers, "instances")
-        held = replace(held, ways=(*held.ways, by_answer))
+        held = replace(held, ways=(*held.ways, _by_answer(selection, held.ways)))
     return study, replace(held, experiments=experiments, source=source)
+
+
+def _by_answer(selection: Selection, ways: Iterable[Way]) -> Way:
+    """The comparison of the answers of these runs."""
+    which: dict[str, Any] = {name: getattr(selection, name) for name in _WHICH_RUNS}
+    if any(way.selection.directions == "proposed" for way in ways):
+        which["directions"] = "proposed"
+    text = "who answers better, answer by answer"
+    return Way(text, "compare", Selection(**which), "instances")
 
 
 def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Selection, str]:
@@ -365,9 +369,9 @@ class _Stock:
         if (classes != "").all() and classes.nunique() > 1:
             reason = f"scikit-learn's estimator; {classes.nunique()} in all of {self.runs}"
             names = METHOD[: METHOD.index("estimator_name")]
-            plainer = [c for c in found if last_part(c.rule) in names]
-            others = [c for c in found[len(plainer) :] if last_part(c.rule) != "estimator_name"]
-            found = [*plainer, Candidate("method", "estimator", reason), *others]
+            at = sum(last_part(c.rule) in names for c in found)
+            others = [c for c in found[at:] if last_part(c.rule) != "estimator_name"]
+            found = [*found[:at], Candidate("method", "estimator", reason), *others]
         del classes  # names of many runs, which take much memory, too, come next
         names, studies = frame["run_name"].unique(), frame["experiment_id"].nunique()
         if studies > 1 and all(map(_NUMBER.fullmatch, names)):
@@ -547,11 +551,10 @@ def _to_try(held: Survey, selection: Selection) -> tuple[Selection, str]:
             smaller = proposed_direction(undeclared) == "min"
             minimize, maximize = (compared, ()) if smaller else ((), compared)
             base = replace(base, minimize=minimize, maximize=maximize)
-    compared = [m for m in compared if not is_cost(m)] or compared
-    by_hand = base.children or base.folds_by
-    of_trials = compared[:1] if open_ or len(compared) == 1 else []
-    if not by_hand and {*of_trials} & {*held.trials}:
-        base = replace(base, children=f"best:{_counterpart(of_trials[0], held)}")
+    compared = sorted(compared, key=is_cost)
+    alone = open_ or len(compared) - sum(map(is_cost, compared)) == 1
+    if alone and {*compared[:1]} & {*held.trials} and not (base.children or base.folds_by):
+        base = replace(base, children=f"best:{_counterpart(compared[0], held)}")
     return base, undeclared
 
 
