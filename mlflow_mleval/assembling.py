@@ -177,12 +177,14 @@ def _study_asked_for(
     from mlflow_mleval.store.repeats import is_placed, placed
 
     table = None
-    if selection.is_ruled and not is_placed(selection):
+    named = selection.results is not None or is_placed(selection)
+    if selection.is_ruled and not named:
         with stage("reading", "runs") as step:
             selection, table = placed(selection, step)
-        if table is not None:
+        named = table is not None
+        if named:
             say(f"read in {some(selection.experiment_names)}, which alone can be compared")
-    if not is_placed(selection):
+    if not named:
         return _as_surveyed(selection, None, say)
     try:
         with stage("reading", "runs") as step:

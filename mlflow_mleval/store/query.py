@@ -716,13 +716,15 @@ class _Choice:
     ) -> MeasureError:
         shown = [*grouped((e.reason, e.name) for e in unused).items()][:_SHOWN]
         left = joined("; ", (Message(f"{some(names, 4)}: ", why) for why, names in shown))
-        why = Message(
+        why: str = Message(
             f"there is no measure in common to {count(finished, 'finished run')} that can be used",
             *((" (", left, ")") if shown else ()),
             ". ",
             MEASURE,
             " with a name takes it as far as runs have it.",
         )
+        if len(unused) == 1 and unused[0].undirected:
+            why = f"{unused[0].name} is all there is. Say which way it is better."
         text = joined(" ", [*doubts, why])
         ways = self.ways_on(m for m in counts if counts[m] == finished)
         return UndirectedError(text, ways) if ways else MeasureError(text)
