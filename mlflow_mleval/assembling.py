@@ -173,35 +173,33 @@ def _study_asked_for(
     """The study that was asked for, or why no run holds one: it may hold answers; and of what it
     is.
     """
-    from mlflow_mleval.store import store
     from mlflow_mleval.store.query import selected_study
     from mlflow_mleval.store.repeats import is_placed, placed
 
-    ruled, table = selection.is_ruled, None
-    if ruled and not is_placed(selection):
+    table = None
+    named = selection.results is not None or is_placed(selection)
+    if selection.is_ruled and not named:
         with stage("reading", "runs") as step:
             selection, table = placed(selection, step)
-        ruled = table is not None
-        if ruled:
+        named = table is not None
+        if named:
             say(f"read in {some(selection.experiment_names)}, which alone can be compared")
-    asked_for: Study | MlevalError | None = None
-    given = selection.experiment_ids, selection.experiment_names
-    with stage("reading", "runs") as step:
-        try:
-            named = ruled or selection.results is not None or selection.run_ids
-            if named or any(store.asked(*given)):
-                asked_for = selected_study(selection, step, table)
-                if ruled or not asked_for.is_foreign:
-                    return asked_for, selection
-        except StoreError:
-            raise
-        except MlevalError as error:
-            if ruled:
-                if isinstance(error, NoRunsError):
-                    return error, selection
-                raise
-            asked_for = error
-    return _as_surveyed(selection, asked_for, say)
+    if not named:
+        return _as_surveyed(selection, None, say)
+    try:
+        with stage("reading", "runs") as step:
+            study = selected_study(selection, step, table)
+    except StoreError:
+        raise
+    except MlevalError as error:
+        if not selection.is_ruled:
+            return _as_surveyed(selection, error, say)
+        if isinstance(error, NoRunsError):
+            return error, selection
+        raise
+    if selection.is_ruled or not study.is_foreign:
+        return study, selection
+    return _as_surveyed(selection, study, say)
 
 
 def _as_surveyed(

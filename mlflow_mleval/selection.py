@@ -77,8 +77,7 @@ class Selection:
         for name in SEVERAL:
             value = getattr(self, name)
             if value is not None or name not in _UNSAID:
-                several = () if value is None else tuple(value)
-                names = (value,) if isinstance(value, str) else several
+                names = (value,) if isinstance(value, str) else (*(value or ()),)
                 if other := [each for each in names if not isinstance(each, str)]:
                     raise TypeError(f"`{name}` must hold text, got {other[0]!r}.")
                 object.__setattr__(self, name, names)
@@ -152,9 +151,8 @@ class Selection:
         """What was chosen, as arguments of `load_study`; what is as it is by default is left
         out.
         """
-        named = [f for f in fields(self) if f.name in FLAGS]
-        values = {f.name: getattr(self, f.name) for f in named}
-        return {f.name: values[f.name] for f in named if values[f.name] != f.default}
+        named = (f for f in fields(self) if f.name in FLAGS)
+        return {f.name: getattr(self, f.name) for f in named if getattr(self, f.name) != f.default}
 
     def options(self) -> Iterator[tuple[str, str]]:
         """The same as options of the command line: flags and what follows them."""

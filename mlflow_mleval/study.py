@@ -350,17 +350,8 @@ class Study(Reported):
 
     def cells(self, measure: str) -> pd.DataFrame:
         """One measure as a table datasets x methods; NaN where there is no value."""
-        self._refuse_unknown([measure])
+        _refuse_unknown("measure", [measure], self.measures)
         return self.values[measure].unstack().reindex(index=self.datasets, columns=self.methods)
-
-    def _refuse_unknown(self, measures: Iterable[str]) -> None:
-        """MeasureError for measures that the study does not have."""
-        if unknown := [m for m in measures if m not in self.values]:
-            guess = did_you_mean(unknown, self.measures)
-            raise MeasureError(
-                f"the study has no measure {some(map(repr, unknown))}; it has "
-                f"{', '.join(self.measures)}.{guess}"
-            )
 
     def ranks(self, measure: str) -> pd.DataFrame:
         """Ranks by one measure: datasets x methods, 1 is best, ties averaged; NaN where there is no
@@ -370,10 +361,7 @@ class Study(Reported):
 
     def by_cost(self, name: str) -> Study:
         """The study with this cost alone; a MeasureError where it has none of this name."""
-        if name not in self.costs:
-            held = f"it has {some(self.costs)}" if len(self.costs.columns) else "it has none"
-            guess = did_you_mean([name], list(self.costs))
-            raise MeasureError(f"the study has no cost {name!r}; {held}.{guess}")
+        _refuse_unknown("cost", [name], [*self.costs])
         return replace(self, costs=self.costs[[name]])
 
     def finished(self) -> pd.DataFrame:
@@ -390,28 +378,21 @@ class Study(Reported):
         """Why these cells (dataset, method) have no result, as far as the runs tell: "8 did not
         finish, 1 without a run".
         """
-        if not (status := self.statuses()):
-            return ""
-        status = dict.fromkeys(self.failed, "failed") | status
+        status = self.statuses()
         there = [cell for cell in cells if status.get(cell) == "complete"]
         empty = self.values.reindex(there).isna().any()
         # nobody knows it of what a policy has filled
         lacking = some(empty.index[empty], 3) if there else ""
+        newer = [each.name for each in self.excluded if each.reason.startswith(NEWER)]
+        later = "written by a later version, which this one cannot read"
         words = {
             "dnf": "did not finish",
-            "": self.newer or "never run",
+            "": f"never run, or {later} (run {some(newer, 3)})" if newer else "never run",
             "failed": "failed",
             "complete": f"without a value of {lacking or 'some measure'}",
         }
-        reasons = Counter(words[status.get(cell, "")] for cell in cells)
+        reasons = Counter(words[status.get(cell, "")] for cell in cells) if status else {}
         return ", ".join(f"{n} {why}" if len(reasons) > 1 else why for why, n in reasons.items())
-
-    @property
-    def newer(self) -> str:
-        """Which runs are left out because a later version wrote them; empty without any."""
-        names = [each.name for each in self.excluded if each.reason.startswith(NEWER)]
-        later = "written by a later version, which this one cannot read"
-        return f"never run, or {later} (run {some(names, 3)})" if names else ""
 
     @property
     def is_foreign(self) -> bool:
@@ -419,25 +400,21 @@ class Study(Reported):
         return self.source.get("method_by", "tag:mleval.method") != "tag:mleval.method"
 
     def statuses(self) -> dict[Cell, str]:
-        """Status of the run (complete or dnf) by (dataset, method); empty where nothing is known of
-        runs.
+        """Status of the run (complete or dnf, or that all failed) by (dataset, method); empty where
+        nothing is known of runs.
         """
         if not {*_PAIR, "status"} <= {*self.runs}:
             return {}
         # of repeats, one that finished counts
         runs = self.runs.sort_values("status", ascending=False, kind="stable")
-        return runs.set_index(_PAIR)["status"].to_dict()
+        return dict.fromkeys(self.failed, "failed") | runs.set_index(_PAIR)["status"].to_dict()
 
     def matrix(self, dataset: str) -> pd.DataFrame:
         """The decision matrix methods x measures of one dataset, with the missing-value policy
         applied.
         """
         study = self.complete()
-        if dataset not in study.datasets:
-            guess = did_you_mean([dataset], study.datasets)
-            raise KeyError(
-                f"no dataset {dataset!r} in the study; it has {', '.join(study.datasets)}.{guess}"
-            )
+        _refuse_unknown("dataset", [dataset], study.datasets, KeyError)
         return study.values.loc[dataset].reindex(study.methods)
 
     def select(
@@ -452,7 +429,7 @@ class Study(Reported):
         Names of measure sets are allowed.
         """
         wanted = expand(measures) if measures is not None else self.measures
-        self._refuse_unknown(wanted)
+        _refuse_unknown("measure", wanted, self.measures)
         chosen = without(wanted, exclude)
         values = _rows_of(_rows_of(self.values[chosen], 1, methods), 0, datasets)
         folds, repeats = (_matching(table, values) for table in (self.folds, self.repeats))
@@ -473,20 +450,21 @@ class Study(Reported):
         """What can be done about empty cells, with the arguments that do it; the worst value stands
         for results of runs that failed, not for those that nobody asked for.
         """
-        datasets, methods = (dict.fromkeys(gap[k] for gap in gaps) for k in (0, 1))
+        datasets, methods = ([*dict.fromkeys(gap[k] for gap in gaps)] for k in (0, 1))
         status = self.statuses()
-        failed = not status or all(status.get(g) == "dnf" or g in self.failed for g in gaps)
-        worst: dict[str, Any] = {"missing": "worst"}
-        ways = [("give them the worst value of their dataset", worst)] if failed else []
-        fewer = []
-        if left := len(self.datasets) - len(datasets):
-            text = f"leave out {some(datasets)}"
-            fewer.append((left * len(self.methods), text, {"missing": "drop-datasets"}))
-        if (left := len(self.methods) - len(methods)) > 1:
-            text = f"leave out {some(methods)}"
-            fewer.append((left * len(self.datasets), text, {"missing": "drop-methods"}))
+        failed = not status or all(status.get(gap) in ("dnf", "failed") for gap in gaps)
+        n, k = len(self.datasets), len(self.methods)
+        fewer = [
+            ((n - len(datasets)) * k, datasets, {"missing": "drop-datasets"}),
+            ((k - len(methods)) * n, methods, {"missing": "drop-methods"}),
+        ]
+        if k - len(methods) < 2:
+            fewer.pop()
         fewer.sort(key=lambda way: -way[0])  # what keeps most results comes first
-        ways += [(text, more) for _, text, more in fewer]
+        ways: list[tuple[str, dict[str, Any]]] = []
+        if failed:
+            ways.append(("give them the worst value of their dataset", {"missing": "worst"}))
+        ways += [(f"leave out {some(names)}", more) for left, names, more in fewer if left]
         if not failed and len(self.methods) > 2:
             there = self.finished().astype(int)
             common = there.T @ there  # by pair of methods, the datasets that both have
@@ -521,18 +499,15 @@ class Study(Reported):
             raise MissingResultsError(f"{named}.", self._ways_on(gaps))
         full = self.values.reindex(index)
         if policy == "worst":
-            lacking = full.isna().stack()
-            imputed = frozenset(lacking[lacking].index)
-            opposite = {"min": "max", "max": "min"}
-            ways = {m: opposite[self.directions[m]] for m in full}
+            ways = {m: "max" if self.directions[m] == "min" else "min" for m in full}
             worst = full.groupby(level=0, sort=False).agg(ways)
             values = full.fillna(worst.reindex(full.index, level=0))
-            holes = values.isna().stack()
-            if empty := holes[holes].index.droplevel(1).unique().tolist():
+            if empty := dict.fromkeys((d, m) for d, _, m in _holes(values)):
                 raise MissingResultsError(
                     f"no method has a value of {some(f'{m} on {d}' for d, m in empty)}, so there "
                     "is no worst one to use. Leave out the dataset or the measure."
                 )
+            imputed = frozenset(_holes(full))
             return replace(self, values=values, missing=policy, filled=tuple(gaps), imputed=imputed)
         level, what = (0, "dataset") if policy == "drop-datasets" else (1, "method")
         lost = grouped((gap[level], gap[1 - level]) for gap in gaps)
@@ -557,18 +532,32 @@ def without(measures: Sequence[str], exclude: Iterable[str]) -> list[str]:
     return left
 
 
+def _holes(values: pd.DataFrame) -> pd.Index:
+    """Dataset, method and measure of each empty cell."""
+    empty = values.isna().stack()
+    return empty.index[empty]
+
+
+def _refuse_unknown(
+    what: str,
+    names: Iterable[str],
+    there: Sequence[str],
+    error: type[Exception] = MeasureError,
+) -> None:
+    """An error that tells which of these names the study does not have, and which it has."""
+    if unknown := [name for name in names if name not in there]:
+        has = some(there) or "none"
+        guess = did_you_mean(unknown, there)
+        raise error(f"the study has no {what} {some(map(repr, unknown))}; it has {has}.{guess}")
+
+
 def _rows_of(values: pd.DataFrame, level: int, names: Iterable[str] | None) -> pd.DataFrame:
     """The rows of these datasets (level 0) or methods (1); all where there are no names."""
     if names is None:
         return values
-    chosen = list(names)
-    there = values.index.get_level_values(level)
-    if unknown := [name for name in chosen if name not in there]:
-        guess = did_you_mean(unknown, there)
-        has = some(sorted(set(there)))
-        raise IncomparableRunsError(
-            f"the study has no {('dataset', 'method')[level]} {some(unknown)}; it has {has}.{guess}"
-        )
+    chosen, there = list(names), values.index.get_level_values(level)
+    what = ("dataset", "method")[level]
+    _refuse_unknown(what, chosen, sorted({*there}), IncomparableRunsError)
     return values[there.isin(chosen)]
 
 

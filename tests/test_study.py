@@ -68,7 +68,7 @@ def test_select_takes_sets_and_names(study):
     assert study.select(exclude=["f1"]).measures == ["hamming_loss"]
     with pytest.raises(MeasureError, match="no measure 'recall'"):
         study.select(["recall"])
-    with pytest.raises(IncomparableRunsError, match="no method z"):
+    with pytest.raises(IncomparableRunsError, match="no method 'z'"):
         study.select(methods=["z"])
 
 

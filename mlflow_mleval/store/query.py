@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from functools import cached_property, partial
+from functools import partial, reduce
+from operator import or_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -103,10 +104,7 @@ from mlflow_mleval.store.runs_table import (
     step_notes,
 )
 from mlflow_mleval.study import NEWER, NO_DIRECTION, Cell, Excluded, Study
-from mlflow_mleval.validation import known_keywords
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
+from mlflow_mleval.validation import known_keywords, present
 
 #: A value may miss the range of its measure by this much: sums of floats do.
 _SLACK = 1e-9
@@ -117,6 +115,8 @@ _SHOWN = 12
 _LATER = "a later version of mlflow-mleval wrote them. Upgrade it"
 #: What chooses measures.
 MEASURE = Argument("measures")
+#: Why a measure is not used that nobody misses.
+_UNASKED = Message("not asked for, and not compared by default; ", MEASURE, " names it")
 
 
 @known_keywords
@@ -292,29 +292,23 @@ class _Loading:
         table: RunsTable | None = None,
     ) -> None:
         self.progress = progress
-        self.tabled = selection.results is not None
         self.excluded: list[Excluded] = []
-        if self.tabled:
-            table = read_results_table(selection)
-        else:
+        self.client = store.connect() if selection.results is None else None
+        if self.client is not None:
             selection = store.with_runs_of_models(self.client, selection)
             if table is None:
                 selection, table = placed(selection, progress)
-        self.selection = selection
-        self.choice = _Choice(selection)
-        self.table = read_store(self.client, selection, progress) if table is None else table
-        if selection.name_as:
-            self.table = with_name_parts(self.table, selection.name_as)
+            if table is None:
+                table = read_store(self.client, selection, progress)
+        elif table is None:
+            table = read_results_table(selection)
+        self.selection, self.choice = selection, _Choice(selection)
+        self.table = with_name_parts(table, selection.name_as) if selection.name_as else table
         method, dataset = rules_of(selection)
-        if not self.tabled:
-            method = with_models(self.client, [*self.table.experiments], method)
+        if self.client is not None:
+            method = with_models(self.client, [*table.experiments], method)
         self.rules = method, dataset
         self.named = {*selection.run_ids}
-
-    @cached_property
-    def client(self) -> MlflowClient:
-        """Made on first use, for a table needs no store."""
-        return store.connect()
 
     def study(self) -> Study:
         """The Study of these runs, with what a reader must know about them."""
@@ -322,29 +316,24 @@ class _Loading:
         table = self.with_folds(self.table)
         trials = BestTrials(table)
         if chosen.children is not None:
-            trials = best_trials(None if self.tabled else self.client, table, chosen)
+            trials = best_trials(self.client, table, chosen)
         table, steps = trials.table, dict[str, int]()
         if chosen.step is not None:
-            chooser = best_metric(chosen.duplicates)
-
-            def wanted(metric: str) -> bool:
-                return metric == chooser or self.choice.may_count(metric)
-
-            metric = best_metric(chosen.step)
+            metric, chooser = best_metric(chosen.step), best_metric(chosen.duplicates)
             sign = partial(sign_of, metric, chosen)
-            table, steps = best_steps(self.client, table, metric, sign, wanted, self.progress)
+            client, may_count = present(self.client), self.choice.may_count
+            wanted = {m for m in table.names["metrics"] if m == chooser or may_count(m)}
+            table, steps = best_steps(client, table, metric, sign, wanted, self.progress)
         results, failed = self.read(table.where(~table.is_record))
         cells = gather(results, chosen, trials.own)
         self.excluded += cells.excluded
         used, cells, notes = self.choose(cells, trials.among, steps)
+        folds, fold_notes = study_folds(self.client, cells, used, self.excluded)
         members = cells.members
-        folds, fold_notes = study_folds(
-            None if self.tabled else self.client, cells, used, self.excluded
-        )
         broken = members.where(members.rows["run_id"].isin(members.broken))
         for title, run_id in zip(broken.titles, broken.rows["run_id"], strict=True):
-            for tag, reason in members.broken[run_id].items():
-                self.excluded.append(Excluded("tag", f"{tag} of {title}", reason))
+            tags = members.broken[run_id].items()
+            self.excluded += [Excluded("tag", f"{tag} of {title}", why) for tag, why in tags]
         values = cells.values.reindex(columns=used)
         newer = [each.name for each in self.excluded if each.reason.startswith(NEWER)]
         return Study(
@@ -354,7 +343,7 @@ class _Loading:
             folds=folds,
             runs=self.run_rows(cells),
             repeats=repeats_table(cells, used),
-            profiles=self.profiles(cells),
+            profiles=self.profiles(members),
             failed=frozenset(failed - {*cells.rows.index}),
             factors=factors_of(members.rows, members.table, chosen),
             excluded=tuple(self.excluded),
@@ -376,13 +365,14 @@ class _Loading:
         rule = self.selection.folds_by
         if rule is None:
             return table
-        if self.tabled and not rule.startswith("key:"):
+        if self.client is None and not rule.startswith("key:"):
             raise ValueError(
                 f"`folds_by` must be key:PATTERN for a table, got {rule!r}. A column fold needs no "
                 "rule."
             )
         tops, folds_by = table.where(~table.is_child), FoldRule(rule)
-        by_fold = folds_by.values(lambda: self.client, tops, self.choice.wanted, self.excluded)
+        client, wanted = partial(present, self.client), self.choice.wanted
+        by_fold = folds_by.values(client, tops, wanted, self.excluded)
         self.choice.of_folds = {key for key in table.names["metrics"] if folds_by.match(key)}
         if rule == "children":
             # those that did not finish are no folds, and are listed
@@ -399,17 +389,14 @@ class _Loading:
         self.progress(len(table), len(table))
         gone = reasons[reasons != ""]
         titles, ids = table.at(gone.index).titles, table.frame["run_id"]
-        newer = (at for at, why in gone.items() if why.startswith(NEWER) and ids[at] in self.named)
-        for at in newer:
-            raise IncomparableRunsError(f"run {ids[at]} cannot be read: {gone[at]}.")
         trials: dict[str, str] = {}
         if (gone == CHILD).any():
             trials = Searches.among(table.where(table.is_child)).why()
         for at, why in gone.items():
+            if why.startswith(NEWER) and ids[at] in self.named:
+                raise IncomparableRunsError(f"run {ids[at]} cannot be read: {why}.")
             kind, why = ("child run", trials.get(ids[at], why)) if why == CHILD else ("run", why)
             self.excluded.append(Excluded(kind, titles[at], why))
-        failed = table.where(reasons == FAILED)
-        method, dataset = (rule.names(failed) for rule in self.rules)
         if not len(results):
             asked = any(why.startswith(UNDIRECTED) for why in gone)
             ways = self.choice.ways_on(table.names["metrics"]) if asked else []
@@ -420,46 +407,44 @@ class _Loading:
         check_repeats(results, chosen.repeats_by)
         check_comparable(results)
         results = _on_one_scale(results, chosen, self.choice)
+        failed = table.where(reasons == FAILED)
+        method, dataset = (rule.names(failed) for rule in self.rules)
         return results, {*zip(dataset, method, strict=True)}
 
     def why_none(self) -> str:
         """Why no run can be used."""
-        names = self.table.experiments.values()
-        several = len(names) > 1 and not self.named
-        where = f"experiment{'s' if several else ''} {some(map(repr, names))}"
         reasons = Counter(e.reason for e in self.excluded).most_common(5)
         why = joined("; ", (Message(f"{count(n, 'run')}: ", reason) for reason, n in reasons))
         if not reasons:
             why = Message("it has none (reports apart)" if len(self.table) else "no run fits")
-        if self.tabled:
-            results = self.table.source["results"]
-            return Message(f"{results} holds no run that can be used: ", why)
-        where = "the selection" if self.named else where
-        hold = f"{where} in {store.store_name()} {'hold' if several else 'holds'}"
-        return Message(f"{hold} no run that can be used: ", why, ".")
+        if self.client is None:
+            return Message(f"{self.table.source['results']} holds no run that can be used: ", why)
+        names = [] if self.named else [*map(repr, self.table.experiments.values())]
+        experiments = f"experiment{'s' if len(names) > 1 else ''} {some(names)}"
+        where = f"{experiments if names else 'the selection'} in {store.store_name()}"
+        hold = agree(len(names) or 1, "holds")
+        return Message(f"{where} {hold} no run that can be used: ", why, ".")
 
     def choose(
         self, cells: Cells, trials: Mapping[str, int], steps: Mapping[str, int]
     ) -> tuple[list[str], Cells, list[str]]:
         """The measures to use, the cells that have them, and which of them are optimistic."""
-        among_trials, among_steps = _among(cells, trials), _among(cells, steps)
         metric = best_metric(self.selection.children or "")
-        chosen = cells.chosen | {cell: (metric, n) for cell, n in among_trials.items()}
-        step_by = best_metric(self.selection.step or "")
+        among = _among(cells, trials).items()
+        chosen = cells.chosen | {cell: (metric, n) for cell, n in among}
+        step_by, among_steps = best_metric(self.selection.step or ""), _among(cells, steps)
         choosers = {by for by, _ in chosen.values()} | {step_by} - {""}
-        self.choice.learn(cells)
-        self.choice.leave_to_choose(choosers, cells)
-        used, cells = self.choice.of(cells, self.excluded, self.named, self.table.doubts)
+        used, cells, gone = self.choice.of(cells, choosers, self.named, self.table.doubts)
+        self.excluded += gone
         check_propensities(cells, used)
         optimistic = among_steps if step_by in used else {}
         optimistic |= {cell: n for cell, (by, n) in chosen.items() if by in used}
         rows = cells.rows.copy(deep=False)
-        if optimistic:
-            most = rows.index.map(lambda cell: optimistic.get(cell, 1))
-            rows["selected_among"] = rows["selected_among"].clip(lower=pd.Series(most, rows.index))
+        most = pd.Series([optimistic.get(cell, 1) for cell in rows.index], rows.index, dtype=int)
+        rows["selected_among"] = rows["selected_among"].clip(lower=most)
+        told = ((by, f"{a} on {d} (of {n})") for (d, a), (by, n) in chosen.items())
         notes = []
-        for metric in sorted({metric for metric, _ in chosen.values()}):
-            names = (f"{a} on {d} (of {n})" for (d, a), (by, n) in chosen.items() if by == metric)
+        for metric, names in sorted(grouped(told).items()):
             note = f"The best of several candidates by {metric} was taken: {some(names, 6)}."
             if metric not in used:
                 note += (
@@ -475,24 +460,22 @@ class _Loading:
         rows = cells.members.rows[[*COLUMNS]].reset_index(drop=True)
         keys = pd.MultiIndex.from_frame(rows[["dataset", "method"]])
         rows["selected_among"] = cells.rows["selected_among"].loc[keys].to_numpy()
-        if not self.tabled:
+        if self.client is not None:
             return rows
         return rows.drop(columns=["run_id", "experiment", "experiment_id", "start_time"])
 
-    def profiles(self, cells: Cells) -> dict[Cell, Mapping[str, schema.ProfileTag]]:
+    def profiles(self, members: Results) -> dict[Cell, Mapping[str, schema.ProfileTag]]:
         """The loss profiles of each cell, of the last of its runs that finished and has any; those
         of a table may lie among artifacts of a store that nobody named.
         """
-        if self.tabled:
+        if self.client is None:
             return {}
-        members = cells.members
-        there = members.table.has(f"tags.{schema.TAG_PROFILE}")
-        there |= members.table.has(f"tags.{schema.TAG_SOFT_PROFILE}")
-        single = ~members.rows.duplicated(["dataset", "method"], keep=False)
-        held = members.rows[there & (members.finished | single)]
-        held = held.drop_duplicates(["dataset", "method"], keep="last")
-        named = held[["dataset", "method"]].itertuples(name=None)
-        found = {(dataset, method): members.profiles(at) for at, dataset, method in named}
+        cell, rows = ["dataset", "method"], members.rows
+        tags = (members.table.has(f"tags.{tag}") for tag in schema.TAG_PROFILES.values())
+        single = ~rows.duplicated(cell, keep=False)
+        held = rows[reduce(or_, tags) & (members.finished | single)]
+        held = held.drop_duplicates(cell, keep="last")[cell]
+        found = {(d, m): members.profiles(at) for at, d, m in held.itertuples(name=None)}
         return {cell: profiles for cell, profiles in found.items() if profiles}
 
     def source(self, cells: Cells, used: Sequence[str]) -> dict[str, Any]:
@@ -502,22 +485,19 @@ class _Loading:
             "measures_by": self.choice.chosen_by(used),
             "read_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         }
-        if self.tabled:
+        by_rules = told_by(cells.rows["method_by"], {})
+        if self.client is None:
             rules = ("method_by", "dataset_by", "folds_by", "repeats_by", "duplicates")
             given = {name: rule for name, rule in chosen.arguments().items() if name in rules}
-            if not _ours(cells).all():
-                given = {"method_by": told_by(cells.rows["method_by"], {}), **given}
-            return {**self.table.source, **given, **measured}
+            told = {} if _ours(cells).all() else {"method_by": by_rules}
+            return {**self.table.source, **told, **given, **measured}
         experiments = {*cells.rows["experiment_id"]}
+        named = ((i, name) for i, name in self.table.experiments.items() if i in experiments)
         return {
             "tracking_uri": store.store_name(),
-            "experiments": [
-                {"id": i, "name": name}
-                for i, name in self.table.experiments.items()
-                if i in experiments
-            ],
+            "experiments": [{"id": i, "name": name} for i, name in named],
             "filter": store.without_passwords(chosen.filter_string),
-            "method_by": ", ".join(chosen.method_by) or told_by(cells.rows["method_by"], {}),
+            "method_by": ", ".join(chosen.method_by) or by_rules,
             "dataset_by": chosen.dataset_by or told_by(cells.rows["dataset_by"], {}),
             "folds_by": chosen.folds_by or f"tag:{schema.TAG_FOLDS}",
             "repeats_by": ", ".join(chosen.repeats_by) or "seeds",
@@ -533,31 +513,46 @@ def _among(cells: Cells, counts: Mapping[str, int]) -> dict[Cell, int]:
     """Among how many trials or steps the runs of a cell were chosen, at most; of the cells of
     which that is known.
     """
-    if not counts:
-        return {}
     rows = cells.members.rows
-    held = rows["run_id"].map(counts).dropna().astype(int)
-    most = held.groupby([rows["dataset"], rows["method"]]).max()
-    return {cell: int(most[cell]) for cell in cells.rows.index if cell in most.index}
+    held = rows["run_id"].map(dict(counts)).dropna().astype(int)
+    most = held.groupby([rows["dataset"], rows["method"]]).max().to_dict()
+    return {cell: most[cell] for cell in cells.rows.index if cell in most}
 
 
 class _Choice:
-    """Which measures are asked for, which are declared, and which of them to use."""
+    """Which measures are asked for and which are declared; once the cells are known, which count.
+
+    wanted: What may count, in the order of columns.
+    why_not: By metric that does not, whether a reader would ask for it ("measure") or not
+        ("unasked"), and why; the first reason counts.
+    training: Metrics of training data.
+    of_folds: Metrics that are another's values by fold.
+    """
 
     def __init__(self, selection: Selection) -> None:
         self.ways = {"minimize": selection.minimize, "maximize": selection.maximize}
         self.proposed = selection.directions == "proposed"
-        self.asked, self.exclude = selection.measures, [*selection.exclude_measures]
-        self.choosers: set[str] = set()
-        self.of_folds: set[str] = set()  #: metrics that are another's values by fold
-        self.training: set[str] = set()
-        self.reasons: dict[str, str] = {}
+        self.asked, self.excluded = selection.measures, selection.exclude_measures
         self.declared = list(self.directions([*selection.minimize, *selection.maximize]))
-        self.set_name: str | None = None
-        usual = (m for m in MEASURES if m not in NOT_BY_DEFAULT)
-        asked = [*usual, *self.declared] if self.asked is None else expand(self.asked)
-        self.wanted = list(dict.fromkeys(asked))
         self.named = dict.fromkeys([*self.declared, *(self.asked or ())])
+        #: Whether nobody has said by which measures to compare.
+        self.open = self.asked is None and not self.declared
+        self.usual = [m for m in MEASURES if m not in NOT_BY_DEFAULT]
+        asked = [*self.usual, *self.declared] if self.asked is None else expand(self.asked)
+        self.wanted = list(dict.fromkeys(asked))
+        self.training, self.of_folds = set[str](), set[str]()
+        self.set_name: str | None = None
+        self.why_not: dict[str, tuple[str, str]] = {}
+        self.leave_out(expand(self.excluded), "measure", "excluded as asked")
+
+    def leave_out(self, metrics: Iterable[str], kind: str, reason: str) -> None:
+        for metric in metrics:
+            self.why_not.setdefault(metric, (kind, reason))
+
+    @property
+    def left(self) -> list[str]:
+        """What may count as far as is known."""
+        return [m for m in self.wanted if m not in self.why_not]
 
     def _way(self, metric: str) -> str | None:
         return direction_of(metric, self.proposed)
@@ -565,234 +560,184 @@ class _Choice:
     def directions(self, names: Collection[str]) -> dict[str, Direction]:
         return metric_names.directions(names, **self.ways, proposed=self.proposed)
 
-    @property
-    def open(self) -> bool:
-        """Whether nobody has said by which measures to compare."""
-        return self.asked is None and not self.declared
-
     def may_count(self, metric: str) -> bool:
         """Whether a metric that others logged may be compared, as far as one run tells."""
         return metric in self.wanted or bool(self.open and self._way(metric))
 
-    @property
-    def dropped(self) -> set[str]:
-        return set(expand(self.exclude))
-
-    @property
-    def _beside_the_set(self) -> set[str]:
-        """Known measures that the default set for such predictions does not hold."""
-        if self.set_name is None:
-            return set()
-        return set(MEASURES).difference(SETS[self.set_name], self.declared)
-
     def chosen_by(self, used: Sequence[str]) -> str:
         """Which measures are used, and who chose them."""
-        declared = [m for m in used if m in self.declared]
-        more = f", and {count(len(declared), 'measure')} that you declared" if declared else ""
         if self.asked is not None:
             return f"those that you named ({some(self.asked)})"
+        n = len(self.declared)
+        more = f", and {count(n, 'measure')} that you declared" if n else ""
         if self.set_name is None:
             return f"those known here that all runs have{more}, for no default set applies"
         kind = next(kind for kind, name in BY_DEFAULT.items() if name == self.set_name)
-        held, most = len(set(used).intersection(SETS[self.set_name])), len(SETS[self.set_name])
+        held, most = len({*used} & {*SETS[self.set_name]}), len(SETS[self.set_name])
         part = "" if held == most else f" ({held} of {most}, as far as all runs have them)"
         return f"the set {self.set_name}, the default for {kind}{part}{more}"
-
-    def learn(self, cells: Cells) -> None:
-        """Which metrics are of training data, and, where all runs are of others or names tell
-        directions, and nobody said what counts, which metrics do: those of the data that tell most.
-        """
-        values = _finished_values(cells)
-        counts = _runs_with(values)
-        own = bool(_ours(cells)[cells.finished].any())
-        self.training = of_training(counts) - ({*MEASURES} if own else set())
-        if not self.open or (own and not self.proposed):
-            return
-        passed_over = {*self.training, *self.dropped, *NOT_BY_DEFAULT}
-        of_most = {m for m, n in counts.items() if 2 * n > len(values)} - passed_over
-        held = list(filter(self._way, sorted(of_most)))
-        data = {m: known.data if (known := term(m)) else HELD_OUT for m in held}
-        best = HELD_OUT if HELD_OUT in data.values() else VALIDATION
-        for m in held:
-            if data[m] != best:
-                self.reasons[m] = f"measured on {data[m]} data, and others on held-out data"
-            elif twin := _twin(m, held, values):
-                self.reasons[m] = f"the same as {twin}"
-        self.wanted = [m for m in dict.fromkeys([*self.wanted, *held]) if m not in self.reasons]
-
-    def leave_to_choose(self, metrics: Collection[str], cells: Cells) -> None:
-        """Do not compare the metrics by which runs were chosen, unless they are asked for, or there
-        is nothing else.
-        """
-        there = _runs_with(cells.values).keys() & {*self.wanted}
-        if self.asked is None and there.difference(metrics, self.dropped):
-            self.choosers = {*metrics} - self.dropped
-            self.exclude += sorted(self.choosers)
 
     def of(
         self,
         cells: Cells,
-        excluded: list[Excluded],
-        named: Collection[str] = (),
-        doubts: Sequence[str] = (),
-    ) -> tuple[list[str], Cells]:
-        """The measures to use and the cells that have them; what is left out is added to the list,
-        but for runs named by id. `doubts` stand before why there is no measure.
+        choosers: Collection[str],
+        named: Collection[str],
+        doubts: Sequence[str],
+    ) -> tuple[list[str], Cells, list[Excluded]]:
+        """The measures to use, the cells that have them, and what is left out, but for runs `named`
+        by id. Metrics by which runs were chosen do not count, unless they are asked for, or there
+        is nothing else; `doubts` stand before why there is no measure.
         """
-        self._check_named(_runs_with(_finished_values(cells)))
-        bad = cells.members.unusable()
-        apart = self._apart(cells, named, bad)
-        excluded += [Excluded("run", cells.name(cell), why) for cell, why in apart.items()]
-        cells = cells.where(~cells.rows.index.isin([*apart]))
-        values = _finished_values(cells)
-        counts = _runs_with(values)
-        used = self._used(counts, len(values))
-        unused = self._unused(used, counts, len(values))
-        excluded += unused
-        wanted = {*self.wanted} - self.dropped - self._beside_the_set
-        for cell, held in bad.items():
-            if cell in values.index:
-                texts = [f"{m} is {v}, which is no result" for m, v in held.items() if m in wanted]
-                excluded += [Excluded("cell", cells.name(cell), text) for text in texts]
-        if not used:
-            shown = [*grouped((e.reason, e.name) for e in unused).items()][:_SHOWN]
-            left = joined("; ", (Message(f"{some(names, 4)}: ", why) for why, names in shown))
-            why: str = Message(
-                f"there is no measure in common to {count(len(values), 'finished run')} that can "
-                "be used",
-                *((" (", left, ")") if shown else ()),
-                ". ",
-                MEASURE,
-                " with a name takes it as far as runs have it.",
-            )
-            if len(unused) == 1 and unused[0].undirected:
-                why = f"{unused[0].name} is all there is. Say which way it is better."
-            text = joined(" ", [*doubts, why])
-            if ways := self.ways_on(m for m in counts if counts[m] == len(values)):
-                raise UndirectedError(text, ways)
-            raise MeasureError(text)
-        return used, cells
-
-    def ways_on(self, metrics: Iterable[str]) -> list[tuple[str, dict[str, Any]]]:
-        """What gives some metric a direction; empty where somebody has said what counts, or none
-        lacks it.
-        """
-        lacking = [m for m in metrics if not (self._way(m) or is_bookkeeping(m))]
-        lacking = [m for m in lacking if m not in {*self.training, *self.dropped}][:_SHOWN]
-        if not (self.open and lacking):
-            return []
-        return UndirectedError.ways_for(lacking, suggestions(lacking), every=False)
-
-    def _apart(
-        self, cells: Cells, named: Collection[str], bad: Mapping[Cell, Mapping[str, float]]
-    ) -> dict[Cell, str]:
-        """The few cells for which there would be no measure in common to all others, and why; none
-        where measures were asked for.
-        """
-        if self.asked is not None or self.declared:
-            return {}
-        values = _finished_values(cells)
-        having, unfit = _runs_with(values), {*self.dropped, *self.training}
-        counts = {m: having[m] for m in self.wanted if having[m] and m not in unfit}
-        if not counts:
-            return {}
-        most = max(counts, key=counts.__getitem__)
-        if counts[most] == len(values) or 2 * counts[most] <= len(values):
-            return {}
-        without = cells.rows.loc[values.index[values[most].isna()]]
+        values, counts = _finished_values(cells)
+        choosers = choosers if self.asked is None else ()
+        own = bool(_ours(cells)[cells.finished].any())
+        self.training = of_training(counts) - ({*MEASURES} if own else set())
+        self._check_named(counts, choosers)
+        self._learn(values, counts, own)
+        if any(counts[m] for m in self.left if m not in choosers):
+            chosen = Message("runs were chosen by it; ", MEASURE, " that names it compares it, too")
+            self.leave_out(choosers, "measure", chosen)
+        everything, bad = cells, cells.members.unusable()
+        run_ids = cells.rows["run_id"]
+        apart = [cell for cell in self._apart(values) if run_ids[cell] not in named]
+        cells = cells.where(~cells.rows.index.isin(apart))
+        left, counts = _finished_values(cells)
+        used, unused = self._divided(counts, len(left))
         why = "it has no measure in common with most runs"
-        reasons = {}
-        for cell in without.index[~without["run_id"].isin(named)]:
-            value = bad.get(cell, {}).get(most)
-            reasons[cell] = why if value is None else f"{why}; {most} is {value}"
-        return reasons
+        excluded = [Excluded("run", everything.name(cell), why) for cell in apart] + unused
+        for cell in values.index.intersection([*bad]):
+            held = [(m, value) for m, value in bad[cell].items() if m in self.left]
+            texts = (f"{m} is {value}, which is no result" for m, value in held)
+            excluded += [Excluded("cell", everything.name(cell), text) for text in texts]
+        if not used:
+            raise self._nothing_in_common(counts, len(left), unused, doubts)
+        return used, cells, excluded
 
-    def _check_named(self, counts: Mapping[str, int]) -> None:
+    def _check_named(self, counts: Mapping[str, int], choosers: Collection[str]) -> None:
         """MeasureError where no finished run has a measure that was named, nobody knows which way
         it is better, or some are of training data and others not.
         """
-        named = dict.fromkeys([*self.named, *self.exclude])
-        if absent := [m for m in named if m not in SETS and m not in counts]:
-            guess = did_you_mean(absent, counts)
+        named = [m for m in dict.fromkeys([*self.named, *self.excluded]) if m not in SETS]
+        if absent := [m for m in named if m not in counts]:
             raise MeasureError(
                 f"no finished run has {some(map(repr, absent))}; there are "
-                f"{some(sorted(counts))}.{guess}"
+                f"{some(sorted(counts))}.{did_you_mean(absent, counts)}"
             )
         if unknown := [m for m in self.wanted if not (m in self.declared or self._way(m))]:
             text = f"no direction is known for {some(map(repr, unknown))}."
             ways = UndirectedError.ways_for(unknown, suggestions(unknown), every=True)
             raise UndirectedError(text, ways)
-        compared = self.named.keys() - self.dropped
-        sides = grouped((m in self.training, m) for m in self.wanted if m in compared)
+        compared = [m for m in self.left if m in self.named and m not in choosers]
+        sides = grouped((m in self.training, m) for m in compared)
         if len(sides) > 1:
             raise MeasureError(
                 f"{some(sides[True])} {agree(sides[True], 'is')} of training data, and "
                 f"{some(sides[False])} not: they do not rank side by side. Ask for one kind."
             )
 
-    def _used(self, counts: Mapping[str, int], finished: int) -> list[str]:
-        """Measures that all finished runs have, or some where they were asked for; those of
-        training data by themselves, where they were asked for, else none of them.
+    def _learn(self, values: pd.DataFrame, counts: Mapping[str, int], own: bool) -> None:
+        """Measures of training data count by themselves, where they are named. Where all runs are
+        of others or names tell directions, and nobody said what counts, metrics of the data that
+        tell most do.
         """
-        wanted = [m for m in self.wanted if m not in self.dropped]
-        asked = self.declared if self.asked is None else wanted
+        if alone := {*self.named} & {*self.left} & self.training:
+            why = "measures of training data were asked for, which stand by themselves"
+            self.leave_out({*self.wanted} - alone, "measure", why)
+        why = "of training data, which say nothing of new data"
+        self.leave_out(self.training - alone, "unasked", why)
+        if not self.open or (own and not self.proposed):
+            return
+        of_most = {m for m, n in counts.items() if 2 * n > len(values) and self._way(m)}
+        held = sorted(of_most.difference(self.why_not, NOT_BY_DEFAULT))
+        data = {m: known.data if (known := term(m)) else HELD_OUT for m in held}
+        best = HELD_OUT if HELD_OUT in data.values() else VALIDATION
+        for m in held:
+            if data[m] != best:
+                why = f"measured on {data[m]} data, and others on held-out data"
+                self.leave_out([m], "unasked", why)
+            elif twin := _twin(m, held, values):
+                self.leave_out([m], "unasked", f"the same as {twin}")
+        self.wanted = list(dict.fromkeys([*self.wanted, *held]))
+
+    def _apart(self, values: pd.DataFrame) -> list[Cell]:
+        """The few cells for which there would be no measure in common to all others; none where
+        measures were asked for.
+        """
+        there = values[[m for m in self.left if m in values]].notna()
+        n = there.sum()
+        if self.open and len(values) / 2 < n.max() < len(values):
+            return [*values.index[~there[n.idxmax()]]]
+        return []
+
+    def _divided(
+        self, counts: Mapping[str, int], finished: int
+    ) -> tuple[list[str], list[Excluded]]:
+        """The measures to use: those that all finished runs have, or some where they were asked
+        for, and others of which a reader may ask why.
+        """
         if self.asked is None:
-            in_all = [m for m in wanted if counts[m] == finished and m not in self.training]
-            self.set_name = default_set(in_all)
-        enough = [m for m in wanted if counts[m] >= (1 if m in asked else finished)]
-        of_training = bool(self.training & self.named.keys() & {*wanted})
-        passed_over = self._beside_the_set
-        return [m for m in enough if m not in passed_over and (m in self.training) == of_training]
+            self.set_name = default_set(m for m in self.left if counts[m] == finished)
+            default = SETS.get(self.set_name or "", self.usual)
+            beside = {*MEASURES}.difference(default, self.declared)
+            self.leave_out(beside, "unasked", _UNASKED)
+        asked = self.declared if self.asked is None else self.wanted
+        used = [m for m in self.left if counts[m] >= (1 if m in asked else finished)]
+        listed = {*counts} if self.asked is None else {*self.wanted, *self.why_not}
+        listed -= {*used, *self.of_folds.difference(self.wanted)}
+        unused = []
+        for m in dict.fromkeys([*self.wanted, *sorted(counts)]):
+            if m in listed:
+                kind, why = self.why_not.get(m) or ("measure", self._lack(m, counts[m], finished))
+                kind = "unasked" if is_bookkeeping(m) or is_cost(m) else kind
+                unused.append(Excluded(kind, m, why))
+        return used, unused
 
-    def _unused(
-        self, used: Collection[str], counts: Mapping[str, int], finished: int
-    ) -> list[Excluded]:
-        """Measures that are not used, of which a reader would ask why."""
-        told = {*used, *self.of_folds.difference(self.wanted)}
-        others = [m for m in dict.fromkeys([*self.wanted, *sorted(counts)]) if m not in told]
-        # known measures that nobody asked for and that are not used by default
-        passed_over = {*self._beside_the_set, *self.training, *self.reasons}
-        passed_over |= NOT_BY_DEFAULT if self.asked is None else set()
-        passed_over -= self.dropped
-        passed_over |= {m for m in others if is_bookkeeping(m) or is_cost(m)}
-        reasons = {m: self._why_not(m, counts[m], finished) for m in others}
-        return [
-            Excluded("unasked" if m in passed_over else "measure", m, reason)
-            for m, reason in reasons.items()
-            if reason
-        ]
-
-    def _why_not(self, measure: str, having: int, finished: int) -> str:
-        """Why a measure is not used; empty where nobody would miss it."""
+    def _lack(self, measure: str, having: int, finished: int) -> str:
+        """What a measure lacks that is not used, though nothing speaks against it."""
         lacking = f"lacking in {finished - having} of {finished} finished runs"
-        if having == finished:
-            lacking = "measures of training data were asked for, which stand by themselves"
-        chosen = Message("runs were chosen by it; ", MEASURE, " that names it compares it, too")
+        if measure in self.wanted:
+            return lacking if having else "in no run"
+        if is_bookkeeping(measure) or measure in NOT_BY_DEFAULT:
+            return _UNASKED
+        if self._way(measure):
+            return lacking if self.open and having < finished else _UNASKED
         way = proposed_direction(measure)
         suggested = f", or take the one that its name suggests ({way}) by "
         proposed = (suggested, PROPOSED) if way and self.open else ()
         declare = Argument("minimize"), " or ", Argument("maximize")
-        directionless = Message(f"{NO_DIRECTION}; declare ", *declare, *proposed)
-        unasked = Message("not asked for, and not compared by default; ", MEASURE, " names it")
-        absent = "" if self.asked is None else "in no run"
-        reasons = (
-            (
-                measure in self.training - self.dropped,
-                "of training data, which say nothing of new data",
-            ),
-            (measure in self.reasons, self.reasons.get(measure, "")),
-            (measure in self.choosers, chosen),
-            (measure in self.dropped, "excluded as asked" if having else ""),
-            (measure in self._beside_the_set - NOT_BY_DEFAULT, unasked if having else ""),
-            (measure in self.wanted, lacking if having else absent),
-            # for nothing counts what nobody asked for
-            (self.asked is not None, ""),
-            (measure not in MEASURES and self._way(measure), lacking if self.open else unasked),
-            (is_bookkeeping(measure), "counts, sizes and times are no measures"),
-            (measure not in MEASURES, directionless),
-            (True, unasked),
+        return Message(f"{NO_DIRECTION}; declare ", *declare, *proposed)
+
+    def _nothing_in_common(
+        self,
+        counts: Mapping[str, int],
+        finished: int,
+        unused: Sequence[Excluded],
+        doubts: Sequence[str],
+    ) -> MeasureError:
+        shown = [*grouped((e.reason, e.name) for e in unused).items()][:_SHOWN]
+        left = joined("; ", (Message(f"{some(names, 4)}: ", why) for why, names in shown))
+        why: str = Message(
+            f"there is no measure in common to {count(finished, 'finished run')} that can be used",
+            *((" (", left, ")") if shown else ()),
+            ". ",
+            MEASURE,
+            " with a name takes it as far as runs have it.",
         )
-        return next(reason for holds, reason in reasons if holds)
+        if len(unused) == 1 and unused[0].undirected:
+            why = f"{unused[0].name} is all there is. Say which way it is better."
+        text = joined(" ", [*doubts, why])
+        ways = self.ways_on(m for m in counts if counts[m] == finished)
+        return UndirectedError(text, ways) if ways else MeasureError(text)
+
+    def ways_on(self, metrics: Iterable[str]) -> list[tuple[str, dict[str, Any]]]:
+        """What gives some metric a direction; empty where somebody has said what counts, or none
+        lacks it.
+        """
+        lacking = [m for m in metrics if not (self._way(m) or is_bookkeeping(m))]
+        lacking = [m for m in lacking if m not in self.why_not][:_SHOWN]
+        if not (self.open and lacking):
+            return []
+        return UndirectedError.ways_for(lacking, suggestions(lacking), every=False)
 
 
 def _ours(cells: Cells) -> pd.Series:
@@ -800,9 +745,17 @@ def _ours(cells: Cells) -> pd.Series:
     return cells.rows["method_by"].str.startswith("tag:mleval.")
 
 
-def _runs_with(values: pd.DataFrame) -> Counter[str]:
-    """How many rows have each measure, of those that any has."""
-    return Counter({str(m): int(n) for m, n in values.notna().sum().items() if n})
+def _finished_values(cells: Cells) -> tuple[pd.DataFrame, Counter[str]]:
+    """The values of cells that finished, and how many have each measure; NoRunsError where none
+    did.
+    """
+    values = cells.values if cells.finished.all() else cells.values[cells.finished]
+    if not len(values):
+        raise NoRunsError(
+            f"of {count(len(cells.rows), 'selected run')} none finished, so there is nothing to "
+            "compare."
+        )
+    return values, Counter({str(m): int(n) for m, n in values.notna().sum().items() if n})
 
 
 def _twin(metric: str, others: Sequence[str], values: pd.DataFrame) -> str:
@@ -818,35 +771,22 @@ def _twin(metric: str, others: Sequence[str], values: pd.DataFrame) -> str:
     return next((m for m in alike if values[m].equals(values[metric])), "")
 
 
-def _finished_values(cells: Cells) -> pd.DataFrame:
-    """The values of cells that finished; NoRunsError where none did."""
-    if not cells.finished.any():
-        raise NoRunsError(
-            f"of {count(len(cells.rows), 'selected run')} none finished, so there is nothing to "
-            "compare."
-        )
-    return cells.values if cells.finished.all() else cells.values[cells.finished]
-
-
 def _with_names(
     results: Results, what: str, keep: Iterable[str] | None, drop: Iterable[str]
 ) -> Results:
     """Results of the methods or datasets that are asked for."""
     names = results.rows[what]
-    have = {*names}
-    asked, dropped = have if keep is None else set(keep), set(drop)
-    if unknown := sorted((asked | dropped) - have):
-        guess = did_you_mean(unknown, have)
-        listed = some(map(repr, sorted(have)))
-        text = f"the selection has no {what} {some(map(repr, unknown))}; it has {listed}"
-        raise NoRunsError(f"{text}.{guess}")
-    if keep is None and not dropped:
-        return results
-    left = results.where(names.isin(asked - dropped))
+    have, dropped = sorted({*names}), [*drop]
+    asked = have if keep is None else [*keep]
+    if unknown := sorted({*asked, *dropped}.difference(have)):
+        raise NoRunsError(
+            f"the selection has no {what} {some(map(repr, unknown))}; it has "
+            f"{some(map(repr, have))}.{did_you_mean(unknown, have)}"
+        )
+    left = results.where(names.isin(asked) & ~names.isin(dropped))
     if not len(left):
         raise NoRunsError(
-            f"no {what} is left after the exclusions; the selection has "
-            f"{some(map(repr, sorted(have)))}."
+            f"no {what} is left after the exclusions; the selection has {some(map(repr, have))}."
         )
     return left
 
@@ -861,13 +801,12 @@ def _on_one_scale(results: Results, chosen: Selection, choice: _Choice) -> Resul
         raise MeasureError(f"no run has {some(map(repr, lacking))} as a percentage.{guess}")
     for m in chosen.percent:
         values[m] = values[m].where(~(values[m] > _MOST_SHARE), values[m] / 100)
-    for m in (m for m in values if m not in chosen.percent and choice.may_count(m)):
-        held = values[m].dropna()
-        held = held[held != 0]  # which is the same on both scales
-        shares = held[held.between(0, 1)]
-        percent = held[held.between(_MOST_SHARE, 100, inclusive="right")]
-        both = len(shares) + len(percent) == len(held) and len(shares) and len(percent)
-        if both and is_share(m) and percent.median() > 20 * shares.median():
+    of_others = (m for m in values if m not in chosen.percent and choice.may_count(m))
+    for m in filter(is_share, of_others):
+        held = values.loc[values[m] != 0, m].dropna()  # 0 is the same on both scales
+        is_one, is_other = held.between(0, 1), held.between(_MOST_SHARE, 100, inclusive="right")
+        shares, percent = held[is_one], held[is_other]
+        if (is_one | is_other).all() and percent.median() > 20 * shares.median():
             fewer = min((percent, shares), key=len)
             text = (
                 f"{m} is a percentage in some runs and a share in others: "
@@ -896,9 +835,13 @@ def _study_notes(cells: Cells, used: Sequence[str], chosen: Selection) -> Iterat
     yield from _definition_notes(runs, used)
     yield from period_doubts(chosen.method_by, runs.table)
     if DIGEST not in chosen.repeats_by:
-        yield from _digest_notes(runs, "dataset_digest", "the data were not the same in all runs")
+        # digests of data of one shape are splits, as is told
+        shapes = runs.table.frame["shape"].groupby(runs.rows["dataset"]).agg(["nunique", "min"])
+        splits = shapes.index[(shapes["nunique"] == 1) & (shapes["min"] != "")]
+        others = runs.rows[~runs.rows["dataset"].isin(splits)]
+        yield from _digest_notes(others, "dataset_digest", "the data were not the same in all runs")
     split = "the data were not split in the same way in all runs, so that their folds are no pairs"
-    yield from _digest_notes(runs, "split_digest", split)
+    yield from _digest_notes(runs.rows, "split_digest", split)
     # what the definition of a measure cannot give
     for m in (m for m in used if m in MEASURES):
         low, high = MEASURES[m].range
@@ -942,22 +885,17 @@ def _called_keys(runs: Results, used: Sequence[str]) -> Iterator[str]:
             continue
         yield f"{measure} is what MLflow logged as {some(keys.unique(), 4)}."
         variables = keys.map(lambda key: known.variable if (known := term(key)) else "")
-        held = variables.groupby(runs.rows.loc[keys.index, "dataset"], sort=False).unique()
-        several = {d: [*texts] for d, texts in held.items() if len(texts) > 1}
-        if several:
-            texts = dict.fromkeys(text for held in several.values() for text in held)
+        datasets = runs.rows.loc[keys.index, "dataset"]
+        several = variables.groupby(datasets).transform("nunique") > 1
+        if several.any():
             yield (
-                f"{measure} was measured on several variables on {some(sorted(several))} "
-                f"({some(sorted(texts))}): are they the same data?"
+                f"{measure} was measured on several variables on "
+                f"{some(sorted({*datasets[several]}))} ({some(sorted({*variables[several]}))}): "
+                "are they the same data?"
             )
 
 
-def _digest_notes(runs: Results, column: str, doubt: str) -> Iterator[str]:
-    rows = runs.rows
-    if column == "dataset_digest":  # digests of data of one shape are splits, as is told
-        shapes = runs.table.frame["shape"].groupby(rows["dataset"]).agg(["nunique", "min"])
-        splits = shapes.index[(shapes["nunique"] == 1) & (shapes["min"] != "")]
-        rows = rows[~rows["dataset"].isin(splits)]
+def _digest_notes(rows: pd.DataFrame, column: str, doubt: str) -> Iterator[str]:
     digests = rows.groupby("dataset")[column].unique()
     differ = {d: schema.differ(texts) for d, texts in digests.items()}
     short = [d for d, texts in digests.items() if max(map(len, texts)) < schema.OWN_DIGEST]

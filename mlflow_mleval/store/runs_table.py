@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,6 @@ from mlflow_mleval.files.results import (
     is_leaderboard,
     read_cells,
     tidy,
-    unreadable,
     with_datasets_alone,
 )
 from mlflow_mleval.measures.metric_names import data_of
@@ -57,8 +55,8 @@ _IDS_AT_ONCE = 500
 _ONLY = "0"
 
 
-_ABOUT = tuple(RunRow.__dataclass_fields__)
 _KINDS = ("metrics", "params", "tags")
+_ABOUT = tuple(name for name in RunRow.__dataclass_fields__ if name not in _KINDS)
 
 
 @dataclass(frozen=True)
@@ -88,24 +86,28 @@ class RunsTable:
     @classmethod
     def of(cls, rows: Iterable[RunRow], experiments: Mapping[str, str], **more: Any) -> RunsTable:
         """The table of these rows."""
-        about: dict[str, list[Any]] = {name: [] for name in _ABOUT if name not in _KINDS}
-        cells = {kind: _Cells(is_text=kind != "metrics") for kind in _KINDS}
-        n = 0
-        for n, row in enumerate(rows, 1):
-            for name, held in about.items():
-                held.append(getattr(row, name))
-            for kind, of_kind in cells.items():
-                of_kind.add(n - 1, getattr(row, kind))
+        about: dict[str, list[Any]] = {name: [] for name in _ABOUT}
+        columns: dict[str, dict[str, _Column]] = {kind: {} for kind in _KINDS}
+        for i, row in enumerate(rows):
+            for name, values in about.items():
+                values.append(getattr(row, name))
+            for kind, of_kind in columns.items():
+                for key, value in getattr(row, kind).items():
+                    if key not in of_kind:
+                        of_kind[key] = _Column(is_text=kind != "metrics")
+                    of_kind[key].add(i, value)
         whole = dict.fromkeys(("started", "last_step"), np.int64)
-        frame = {
-            name: pd.Series(held, dtype=whole.get(name, object)) for name, held in about.items()
-        }
+        frame = {name: pd.Series(v, dtype=whole.get(name, object)) for name, v in about.items()}
         frame["experiment"] = frame["experiment_id"].map(lambda i: experiments.get(i, ""))
+        ids = about["run_id"]
         unusable: dict[str, dict[str, float]] = {}
-        for at, key, value in cells["metrics"].unusable():
-            unusable.setdefault(about["run_id"][at], {})[key] = value
-        for kind, of_kind in cells.items():
-            frame |= {f"{kind}.{key}": column for key, column in of_kind.columns(n)}
+        for kind, of_kind in columns.items():
+            for key in [*of_kind]:
+                column = of_kind.pop(key)  # its rows are let go before the next is made
+                for at, value in column.unusable():
+                    unusable.setdefault(ids[at], {})[key] = value
+                if (whole_column := column.of(len(ids))) is not None:
+                    frame[f"{kind}.{key}"] = whole_column
         return cls(pd.DataFrame(frame, copy=False), experiments, unusable, **more)
 
     def __len__(self) -> int:
@@ -122,11 +124,11 @@ class RunsTable:
         return found
 
     def texts(self, column: str) -> pd.Series:
-        """A column of texts, empty where a run has none."""
+        """The texts of a param or tag, empty where a run has none."""
         if column not in self.frame:
             return pd.Series("", self.frame.index, dtype=object)
         texts = self.frame[column].astype(object)
-        return texts.where(texts.notna(), "") if column.partition(".")[0] in _KINDS else texts
+        return texts.where(texts.notna(), "")
 
     def tag(self, name: str, otherwise: Any = None) -> pd.Series:
         """A tag as text, and what is given in its place where a run has none."""
@@ -154,10 +156,9 @@ class RunsTable:
         """The names of params that any run has, and a number for each value, −1 where there is
         none: runs x params.
         """
-        columns = {n: self.frame[f"params.{n}"].cat.codes.to_numpy() for n in self.names["params"]}
-        held = {n: codes for n, codes in columns.items() if (codes >= 0).any()}
-        shape = (len(self.frame), len(held))
-        return [*held], np.array([*held.values()], dtype=np.int32).reshape(shape[::-1]).T
+        columns = {n: self.frame[f"params.{n}"].cat.codes for n in self.names["params"]}
+        codes = pd.DataFrame({n: held for n, held in columns.items() if held.max() >= 0})
+        return [*codes], codes.reindex(self.frame.index).to_numpy(np.int32)
 
     @cached_property
     def ours(self) -> pd.Series:
@@ -184,19 +185,15 @@ class RunsTable:
 
     def rows(self) -> Iterator[RunRow]:
         """The runs one by one, for what changes a few of them."""
-        held: list[dict[str, dict[str, Any]]] = [
-            {kind: {} for kind in _KINDS} for _ in range(len(self))
-        ]
+        held: dict[Any, dict[str, dict[str, Any]]]
+        held = {label: {kind: {} for kind in _KINDS} for label in self.frame.index}
         for kind, names in self.names.items():
             for name in names:
-                column = self.frame[f"{kind}.{name}"]
-                there = np.flatnonzero(column.notna().to_numpy(bool))
-                for at, value in zip(there, column.iloc[there], strict=True):
-                    held[at][kind][name] = value
-        about = [name for name in _ABOUT if name not in _KINDS]
-        for values, more in zip(self.frame[about].itertuples(index=False), held, strict=True):
-            more["metrics"] |= self.unusable.get(values[0], {})
-            known: dict[str, Any] = {**dict(zip(about, values, strict=True)), **more}
+                for label, value in self.frame[f"{kind}.{name}"].dropna().items():
+                    held[label][kind][name] = value
+        for label, about in self.frame[[*_ABOUT]].to_dict("index").items():
+            held[label]["metrics"] |= self.unusable.get(about["run_id"], {})
+            known: dict[str, Any] = {**about, **held[label]}
             yield RunRow(**known)
 
     def sorted(self) -> RunsTable:
@@ -210,79 +207,52 @@ class RunsTable:
         return self if same else replace(self, frame=self.frame.loc[labels])
 
 
-class _Cells:
-    """Metrics, params or tags of rows as they come: those of rows with the same keys lie together,
-    and texts are codes.
-    """
+class _Column:
+    """A metric, param or tag of rows as they come: the rows that have it, and values or codes."""
 
     def __init__(self, is_text: bool) -> None:
-        self.is_text = is_text
-        self.texts: dict[str, dict[str, int]] = {}
-        self.parts: dict[tuple[str, ...], tuple[array[int], array[Any]]] = {}
+        self.rows, self.values = array("i"), array("i" if is_text else "d")
+        self.codes: dict[str, int] | None = {} if is_text else None
 
-    def add(self, row: int, held: Mapping[str, Any]) -> None:
-        keys = tuple(held)
-        if keys not in self.parts:
-            self.parts[keys] = array("i"), array("i" if self.is_text else "d")
-        rows, values = self.parts[keys]
-        rows.append(row)
-        if self.is_text:
-            for key, text in held.items():
-                codes = self.texts.setdefault(key, {})
-                values.append(codes.setdefault(text, len(codes)))
-        else:
-            values.extend(held.values())
+    def add(self, row: int, value: Any) -> None:
+        self.rows.append(row)
+        if self.codes is not None:
+            value = self.codes.setdefault(value, len(self.codes))
+        self.values.append(value)
 
-    def blocks(self) -> Iterator[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
-        """Keys, rows, and values by row and key, in the memory where they lie."""
-        for keys, (rows, values) in self.parts.items():
-            yield keys, np.asarray(rows), np.asarray(values).reshape(len(rows), len(keys))
+    def unusable(self) -> Iterator[tuple[int, float]]:
+        """Row and value of what is no result; it is NaN from then on."""
+        values = np.asarray(self.values)
+        for i in np.flatnonzero(~computable(values)):
+            yield self.rows[i], float(values[i])
+            values[i] = np.nan
 
-    def unusable(self) -> Iterator[tuple[int, str, float]]:
-        """Row, key and value of what is no result; it is NaN from then on."""
-        for keys, rows, values in self.blocks():
-            bad = ~computable(values)
-            for at, i in np.argwhere(bad):
-                yield int(rows[at]), keys[i], float(values[at, i])
-            values[bad] = np.nan
-
-    def columns(self, n: int) -> Iterator[tuple[str, Any]]:
-        """By key a column of `n` rows: floats, NaN where there is none, or categories."""
-        parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
-        for keys, rows, values in self.blocks():
-            for key, column in zip(keys, values.T, strict=True):
-                parts.setdefault(key, []).append((rows, column))
-        for key, of_key in parts.items():
-            rows = np.concatenate([rows for rows, _ in of_key])
-            values = of_key[0][1] if len(of_key) == 1 else np.concatenate([v for _, v in of_key])
-            if self.is_text:
-                codes = np.full(n, -1, dtype=np.int32)
-                codes[rows] = values
-                known = pd.Index([*self.texts[key]], dtype=object)
-                yield key, pd.Categorical.from_codes(codes, known)
-            elif np.isnan(values).all():
-                continue
-            elif len(rows) < _RARE * n:
-                order = np.argsort(rows)
-                yield (
-                    key,
-                    pd.arrays.SparseArray.from_indices(
-                        values[order], rows[order], length=n, kind="integer", fill_value=np.nan
-                    ),
-                )
-            elif len(rows) == n and len(of_key) == 1:
-                yield key, values  # a copy takes as much memory again
-            else:
-                column = np.full(n, np.nan)
-                column[rows] = values
-                yield key, column
+    def of(self, n: int) -> Any:
+        """The column of `n` rows: floats, NaN where there is none, or categories; None where
+        nothing is a result.
+        """
+        rows, values = np.asarray(self.rows), np.asarray(self.values)
+        if self.codes is not None:
+            codes = np.full(n, -1, dtype=np.int32)
+            codes[rows] = values
+            return pd.Categorical.from_codes(codes, pd.Index([*self.codes], dtype=object))
+        if np.isnan(values).all():
+            return None
+        if len(rows) == n:
+            return values  # a copy takes as much memory again
+        if len(rows) < _RARE * n:
+            of_rows = pd.arrays.SparseArray.from_indices
+            return of_rows(values, rows, length=n, kind="integer", fill_value=np.nan)
+        column = np.full(n, np.nan)
+        column[rows] = values
+        return column
 
 
 # --------------------------------------------------------------------------------------------------
 # Of a store: experiments, run ids, a filter.
 
-#: The tables of searches that are made once, with their doubts, by experiments and filters.
-_known: ContextVar[dict[tuple[frozenset[str], tuple[str, ...]], tuple[RunsTable, list[str]]] | None]
+#: The tables of searches that are made once, by experiments and filters.
+_known: ContextVar[dict[tuple[frozenset[str], tuple[str, ...]], RunsTable] | None]
 _known = ContextVar("known", default=None)
 
 
@@ -304,10 +274,23 @@ def read_store(
     """The runs that a selection names, the first started first; NoRunsError where one of them is
     not there.
     """
-    selection, experiments = _asked_experiments(client, selection)
+    selection = store.with_runs_of_models(client, selection)
+    named = selection.experiment_ids, selection.experiment_names
+    everywhere = selection.run_ids and not any(named)
+    there = store.all_experiments(client) if everywhere else store.find_experiments(client, *named)
+    experiments = {e.experiment_id: e.name for e in there}
     table = _searched(client, experiments, filters_of(selection), progress)
     ids = table.frame["run_id"]
-    _check_there(selection, {*ids})
+    if unknown := {*selection.exclude_runs}.difference(ids):
+        raise NoRunsError(
+            f"the selection has no run {some(sorted(unknown))} to leave out; it has "
+            f"{count(len(ids), 'run')}."
+        )
+    if lost := {*selection.run_ids}.difference(ids):
+        raise NoRunsError(
+            f"there is no run {some(sorted(lost))} in the selection. Is it deleted, in another "
+            "experiment, or not yours to read?"
+        )
     return table.where(~ids.isin(selection.exclude_runs))
 
 
@@ -319,20 +302,24 @@ def _searched(
 ) -> RunsTable:
     """The table of what these filters find; a run is let go as soon as its row is there."""
     known, wanted = _known.get(), frozenset(experiments)
-    for (held, texts), (table, doubts) in (known or {}).items():
+    for (held, texts), table in (known or {}).items():
         if texts == tuple(filters) and wanted <= held:  # of more experiments, perhaps
             here = table.where(table.frame["experiment_id"].isin(wanted))
-            return replace(here, experiments=experiments, doubts=tuple(doubts))
-    doubts = []
-    made = partial(table_of_runs, experiments=experiments)
+            return replace(here, experiments=experiments)
+    doubts: list[str] = []
+
+    def made(runs: Iterable[Run]) -> RunsTable:
+        return RunsTable.of(map(_row_of, runs), experiments).sorted()
+
     search = partial(store.search, client, [*experiments], doubts=doubts, progress=progress)
     if len(filters) == 1:
         table = search(filters[0], made=made)
     else:
         table = made(run for text in filters for run in search(text))
+    table = replace(table, doubts=tuple(doubts))
     if known is not None:
-        known[wanted, tuple(filters)] = table, doubts
-    return replace(table, doubts=tuple(doubts))
+        known[wanted, tuple(filters)] = table
+    return table
 
 
 def runs_of(client: MlflowClient, table: RunsTable) -> dict[str, Run]:
@@ -341,11 +328,6 @@ def runs_of(client: MlflowClient, table: RunsTable) -> dict[str, Run]:
     filters = filters_of(Selection(run_ids=[*table.frame["run_id"]])) if len(table) else []
     runs = (run for text in filters for run in store.search(client, experiments, text))
     return {run.info.run_id: run for run in runs}
-
-
-def table_of_runs(runs: Iterable[Run], experiments: Mapping[str, str]) -> RunsTable:
-    """The table of runs as MLflow gives them."""
-    return RunsTable.of(map(_row_of, runs), experiments).sorted()
 
 
 def _row_of(run: Run) -> RunRow:
@@ -371,7 +353,7 @@ def _dataset_input(run: Run) -> tuple[str, str, str]:
     tests = [
         given
         for given in inputs
-        if {t.value for t in given.tags if t.key == schema.MLFLOW_CONTEXT} & {*_TEST_CONTEXTS}
+        if any(t.key == schema.MLFLOW_CONTEXT and t.value in _TEST_CONTEXTS for t in given.tags)
     ]
     held = {(g.dataset.name, g.dataset.digest): g.dataset for g in tests or inputs}
     if len(held) != 1:
@@ -392,33 +374,6 @@ def _as_named(data: str) -> str:
     return NAMELESS if _PART.fullmatch(data or "") else data
 
 
-def _asked_experiments(
-    client: MlflowClient, selection: Selection
-) -> tuple[Selection, dict[str, str]]:
-    """The selection with the runs of its models, and the names of its experiments by their ids."""
-    selection = store.with_runs_of_models(client, selection)
-    named = selection.experiment_ids, selection.experiment_names
-    if selection.run_ids and not any(named):
-        experiments = store.all_experiments(client)
-    else:
-        experiments = store.find_experiments(client, *named)
-    return selection, {e.experiment_id: e.name for e in experiments}
-
-
-def _check_there(selection: Selection, found: Collection[str]) -> None:
-    """NoRunsError where a run that was named is not among those that were found."""
-    if unknown := sorted({*selection.exclude_runs} - {*found}):
-        raise NoRunsError(
-            f"the selection has no run {some(unknown)} to leave out; it has "
-            f"{count(len(found), 'run')}."
-        )
-    if lost := {*selection.run_ids} - {*found}:
-        raise NoRunsError(
-            f"there is no run {some(sorted(lost))} in the selection. Is it deleted, in another "
-            "experiment, or not yours to read?"
-        )
-
-
 def filters_of(selection: Selection) -> list[str]:
     """The filters to search with; one, unless there are very many run ids."""
     own, ids = selection.filter_string, list(dict.fromkeys(selection.run_ids))
@@ -429,8 +384,10 @@ def filters_of(selection: Selection) -> list[str]:
     if wrong := [i for i in ids if not i.replace("-", "").isalnum()]:
         raise NoRunsError(f"no run id: {some(map(repr, wrong))}.")
     parts = (ids[i : i + _IDS_AT_ONCE] for i in range(0, len(ids), _IDS_AT_ONCE))
-    chosen = [f"attributes.run_id IN ({', '.join(map(repr, part))})" for part in parts]
-    return [store.filter_of(text, own) for text in chosen]
+    return [
+        store.filter_of(f"attributes.run_id IN ({', '.join(map(repr, part))})", own)
+        for part in parts
+    ]
 
 
 def read_children(client: MlflowClient | None, table: RunsTable, parents: RunsTable) -> RunsTable:
@@ -448,59 +405,56 @@ def read_children(client: MlflowClient | None, table: RunsTable, parents: RunsTa
 # --------------------------------------------------------------------------------------------------
 # Metrics that others logged by epoch, at the step where one of them is best.
 
-#: Steps and values of a metric, in the order of the steps.
-History = Sequence[tuple[int, float]]
-
 
 def best_steps(
     client: MlflowClient,
     table: RunsTable,
     metric: str,
     sign: Callable[[], int],
-    wanted: Callable[[str], object],
+    wanted: Collection[str],
     progress: Progress,
 ) -> tuple[RunsTable, dict[str, int]]:
     """The runs with the metrics of the step where one is best, where others logged them, and by run
     id among how many steps that is; a request a run and a metric that is `wanted`. `sign` is 1
     where larger values of the one are better, else −1.
     """
-    having = table.where(~table.ours & table.has(f"metrics.{metric}"))
+    others = table.where(~table.ours)
+    having = others.where(others.has(f"metrics.{metric}"))
     larger = sign() if len(having) else 0
-
-    def read(row: RunRow) -> tuple[int, dict[str, float]] | None:
-        """The number of steps, and the metrics at the best of them; None for one step."""
-        chooser = _steps_of(client, row.run_id, metric)
-        if len(chooser) < 2:
-            return None
-        step, best = max(chooser, key=lambda at: larger * at[1])
-        metrics = {metric: best}
-        for key in row.metrics:
-            if key != metric and wanted(key):
-                history = _steps_of(client, row.run_id, key)
-                upto = [value for at, value in history if at <= step]
-                if len(history) > 1 and upto:
-                    metrics[key] = upto[-1]
-        return len(chooser), metrics
-
-    frame, among = table.frame.copy(), {}
+    read = partial(_at_best_step, client, metric, larger, wanted)
     found = artifacts.at_once(read, having.rows())
-    runs = zip(having.frame.index, having.frame["run_id"], found, strict=True)
-    for i, (label, run_id, best) in enumerate(runs, start=1):
-        progress(i, len(having))
-        if isinstance(best, tuple):
-            among[run_id], metrics = best
-            for key, value in metrics.items():
-                frame[f"metrics.{key}"] = frame[f"metrics.{key}"].astype(float)
-                frame.loc[label, f"metrics.{key}"] = value
-    if not among:
-        others = table.where(~table.ours)
+    progress(len(having), len(having))
+    runs = zip(having.frame.index, found, strict=True)
+    read_at = {label: held for label, held in runs if isinstance(held, tuple) and held[0]}
+    if not read_at:
         logged = sorted(m for m in others.names["metrics"] if others.has(f"metrics.{m}").any())
-        guess = did_you_mean([metric], logged)
-        there = f"they have {some(logged)}" if logged else "mleval logged all of them"
         raise MeasureError(
-            f"no run has several steps of {metric!r}, by which to choose one; {there}.{guess}"
+            f"no run of others has several steps of {metric!r}, by which to choose one; they have "
+            f"{some(logged) or 'no metrics'}.{did_you_mean([metric], logged)}"
         )
-    return replace(table, frame=frame), among
+    values = pd.DataFrame.from_dict({at: held for at, (_, held) in read_at.items()}, orient="index")
+    frame = table.frame.copy()
+    frame[[*values]] = frame[[*values]].astype(float)
+    frame.update(values)
+    ids = having.frame["run_id"]
+    return replace(table, frame=frame), {ids[at]: n for at, (n, _) in read_at.items()}
+
+
+def _at_best_step(
+    client: MlflowClient, metric: str, larger: int, wanted: Collection[str], row: RunRow
+) -> tuple[int, dict[str, float]]:
+    """The number of steps of a run, and its columns of metrics at the best of them."""
+    chooser = _steps_of(client, row.run_id, metric)
+    if len(chooser) < 2:
+        return 0, {}
+    best = max(chooser, key=lambda step: larger * chooser[step])
+    values = {f"metrics.{metric}": chooser[best]}
+    for key in (key for key in row.metrics if key != metric and key in wanted):
+        steps = _steps_of(client, row.run_id, key)
+        upto = [value for step, value in steps.items() if step <= best]
+        if len(steps) > 1 and upto:
+            values[f"metrics.{key}"] = upto[-1]
+    return len(chooser), values
 
 
 def step_notes(metric: str, steps: Mapping[Cell, int], used: Collection[str]) -> list[str]:
@@ -515,16 +469,15 @@ def step_notes(metric: str, steps: Mapping[Cell, int], used: Collection[str]) ->
     return [note]
 
 
-def _steps_of(client: MlflowClient, run_id: str, key: str) -> History:
-    """A metric's history, of each step the later value; where all have the same step, as Keras
-    logs its validation_loss, they are counted from 0.
+def _steps_of(client: MlflowClient, run_id: str, key: str) -> dict[int, float]:
+    """A metric's values by step, in this order, of each step the later one; where all have the same
+    step, as Keras logs its validation_loss, they are counted from 0.
     """
     logged = client.get_metric_history(run_id, key)
     logged = sorted((m for m in logged if computable(m.value)), key=lambda m: m.timestamp)
-    steps = {m.step for m in logged}
-    if len(steps) == 1:
-        return [(i, m.value) for i, m in enumerate(logged)]
-    return sorted({m.step: m.value for m in logged}.items())
+    if len({m.step for m in logged}) == 1:
+        return {i: m.value for i, m in enumerate(logged)}
+    return dict(sorted({m.step: m.value for m in logged}.items()))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -535,13 +488,9 @@ def read_results_table(selection: Selection) -> RunsTable:
     """The results of a table, or the runs of an export, as runs that are in no store."""
     results: str | Path | pd.DataFrame = selection.results
     cells = read_cells(results)
-    source = {"results": "a DataFrame"}
-    about = "a DataFrame"
+    source, about = {"results": "a DataFrame"}, "a DataFrame"
     if not isinstance(results, pd.DataFrame):
-        try:
-            digest = hashlib.sha256(Path(results).read_bytes()).hexdigest()
-        except OSError as error:
-            raise unreadable(results, error) from error
+        digest = hashlib.sha256(Path(results).read_bytes()).hexdigest()
         source, about = {"results": str(results), "sha256": digest}, Path(results).stem
     exported = exported_runs(
         cells, {*(selection.measures or ()), *selection.minimize, *selection.maximize}
@@ -553,9 +502,8 @@ def read_results_table(selection: Selection) -> RunsTable:
         # where it names no experiment, they are of one that is called as the file is
         names = names or {run.experiment_id: about for run in runs}
         return RunsTable.of(runs, names, source=source).sorted()
-    is_board = is_leaderboard(cells)
     doubts, told_by = [], {"method": "the table", "dataset": "the table"}
-    if is_board:
+    if is_leaderboard(cells):
         told_by = {"method": "the rows", "dataset": "the columns"}
         read = with_datasets_alone(cells)
         columns, n = some(read.header[1:], 4), len(read.cells)
@@ -610,13 +558,15 @@ class TableResult:
         for m, held in by_fold.items():
             column = [held.get(fold, np.nan) for fold in folds]
             gaps = [fold for fold, value in zip(folds, column, strict=True) if np.isnan(value)]
-            means[m] = held[None] if held.keys() == {None} else sum(column) / len(folds)
+            mean = held[None] if held.keys() == {None} else sum(column) / len(folds)
+            if not np.isnan(mean):
+                means[m] = float(mean)
             if len(gaps) < len(folds):
                 values[m] = column
-            if 0 < len(gaps) < len(folds):
-                which, where = some([f"{m} of {name}"]), f"fold {some(gaps)} of {len(folds)}"
-                warnings.append(f"{which} has no value in {where}: its mean counts as not finished")
-        means = {m: float(v) for m, v in means.items() if not np.isnan(v)}
+                if gaps:
+                    which, where = some([f"{m} of {name}"]), f"fold {some(gaps)} of {len(folds)}"
+                    why = "its mean counts as not finished"
+                    warnings.append(f"{which} has no value in {where}: {why}")
         of_folds = schema.FoldValues(folds if values else [], values)
         return cls(name, means, of_folds, tuple(warnings))
 
@@ -630,11 +580,11 @@ def grouped_results(table: pd.DataFrame) -> dict[tuple[str, str, str], TableResu
     """By dataset, method and seed (empty where there are no repeats), what a tidy table of
     `read_results` holds, in its order.
     """
+    rows = table.reindex(columns=["dataset", "method", "seed", "measure", "fold", "value"])
+    rows["seed"] = rows["seed"].where(rows["seed"].notna(), "")
+    rows["fold"] = rows["fold"].astype(object).where(rows["fold"].notna(), None)
     results: dict[tuple[str, str, str], dict[str, dict[int | None, float]]] = {}
-    held = {name: table[name].tolist() for name in table}  # columns are slow to go through
-    seeds, folds = held.get("seed", repeat("")), held.get("fold", repeat(None))
-    keys = zip(held["dataset"], held["method"], seeds)  # noqa: B905  # `repeat` has no end
-    for key, fold, measure, value in zip(keys, folds, held["measure"], held["value"]):  # noqa: B905
-        at = None if fold is None or fold is pd.NA else int(fold)
-        results.setdefault(key, {}).setdefault(measure, {})[at] = value
+    for *key, measure, fold, value in rows.itertuples(index=False, name=None):
+        by_measure = results.setdefault((key[0], key[1], key[2]), {})
+        by_measure.setdefault(measure, {})[fold] = value
     return {key: TableResult.of(result_name(*key), by_fold) for key, by_fold in results.items()}

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from mlflow_mleval.errors import (
@@ -20,6 +19,7 @@ from mlflow_mleval.errors import (
     MlevalError,
     StoreError,
     UnclearError,
+    Ways,
 )
 from mlflow_mleval.measures.metric_names import (
     HELD_OUT,
@@ -34,7 +34,7 @@ from mlflow_mleval.measures.metric_names import (
 )
 from mlflow_mleval.measures.registry import NOT_BY_DEFAULT
 from mlflow_mleval.selection import Progress, Selection, in_silence, key_of, name_parts
-from mlflow_mleval.sentences import Argument, Message, count, grouped, joined, some
+from mlflow_mleval.sentences import Argument, Message, count, grouped, joined, some, span
 from mlflow_mleval.store import query, store
 from mlflow_mleval.store.reader import (
     DATASET,
@@ -67,6 +67,7 @@ from mlflow_mleval.store.runs_table import (
     remembered,
 )
 from mlflow_mleval.study import Candidate, Study, Survey, Way
+from mlflow_mleval.validation import present
 
 _REPEAT = re.compile(
     r"((.*[_./:-])?(repeat|repetition|replicate|replication|rep)"
@@ -91,6 +92,8 @@ _PART = re.compile(
 _SHOWN, _MOST = 6, 0.5
 #: Of fewer runs than this each name may name a method of its own.
 _FEW = 20
+#: Why a rule is chosen that somebody gave.
+_AS_ASKED = "as asked"
 #: Why the run's name names the method where nothing else does.
 _ALONE = "nothing else tells: every run counts as a method"
 #: What stops there, where MLflow made up these names.
@@ -114,8 +117,9 @@ def take_stock(
     """The Study that a selection yields, None where it yields none yet, and what the store holds;
     where no experiment is named and several hold runs, what each holds.
     """
+    groups: list[list[str]] = []
     if selection.results is not None:
-        table, groups, named = read_results_table(selection), [], True
+        table = read_results_table(selection)
         source = dict(table.source)
     else:
         client = store.connect()
@@ -128,50 +132,38 @@ def take_stock(
             "tracking_uri": store.store_name(),
             "filter": store.without_passwords(selection.filter_string),
         }
-    about = {"problem": _nothing(table, selection), "experiments": _experiments_table(table)}
-    if len(groups) == 1:
-        selection = replace(selection, experiment_names=groups[0])
-        table = in_experiments(table, groups[0])
-    with remembered() if selection.results is None else nullcontext():
-        study, held = _taken(selection, table, groups, named, about)
-    chosen = selection.results is None and len(groups) < 2
-    if chosen and hold_answers(table).sum() > 1:
-        proposed = any(way.selection.directions == "proposed" for way in held.ways)
-        answers = replace(
-            Selection(directions="proposed" if proposed else "declared"),
-            **{name: getattr(selection, name) for name in _WHICH_RUNS},
-        )
-        by_answer = Way("who answers better, answer by answer", "compare", answers, "instances")
-        held = replace(held, ways=(*held.ways, by_answer))
-    return study, replace(held, source=source)
-
-
-def _taken(
-    selection: Selection,
-    table: RunsTable,
-    groups: Sequence[Sequence[str]],
-    named: bool,
-    about: Mapping[str, Any],
-) -> tuple[Study | None, Survey]:
-    """The study and the survey of the runs that are named, or of the one group that there is; of
-    several groups the ways to choose one. `about` is what all runs that were read say.
-    """
+    nothing, experiments = _nothing(table, selection), _experiments_table(table)
     if len(groups) > 1:
         ways = tuple(_ways_to_choose(groups, table, selection))
-        return None, replace(survey(table, selection), ways=ways, problem=about["problem"])
-    held = replace(survey(table, selection), **about)
-    held, study = _with_ways(held, table, selection)
-    if (study is None or selection.is_ruled) and (named or groups):
-        try:  # as it was asked for
-            return query.selected_study(selection, table=table), held
-        except StoreError:
-            raise
-        except MlevalError as error:
-            why = error.text if isinstance(error, CandidatesError) else str(error)
-        if not (len(held.metrics) or held.ways):
-            held = replace(held, problem=about["problem"] or why)
+        held = replace(survey(table, selection), ways=ways, problem=nothing, source=source)
         return None, held
-    return study, held
+    if groups:
+        selection = replace(selection, experiment_names=groups[0])
+        table = in_experiments(table, groups[0])
+    with remembered():
+        held, study = _with_ways(survey(table, selection), table, selection)
+        why = ""
+        if study is None or selection.is_ruled:  # as it was asked for
+            try:
+                study = query.selected_study(selection, table=table)
+            except StoreError:
+                raise
+            except MlevalError as error:
+                study, why = None, str(getattr(error, "text", error))
+    if not (len(held.metrics) or held.ways):
+        held = replace(held, problem=nothing or why)
+    if selection.results is None and hold_answers(table).sum() > 1:
+        held = replace(held, ways=(*held.ways, _by_answer(selection, held.ways)))
+    return study, replace(held, experiments=experiments, source=source)
+
+
+def _by_answer(selection: Selection, ways: Iterable[Way]) -> Way:
+    """The comparison of the answers of these runs."""
+    which: dict[str, Any] = {name: getattr(selection, name) for name in _WHICH_RUNS}
+    if any(way.selection.directions == "proposed" for way in ways):
+        which["directions"] = "proposed"
+    text = "who answers better, answer by answer"
+    return Way(text, "compare", Selection(**which), "instances")
 
 
 def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Selection, str]:
@@ -219,15 +211,19 @@ def taken_for_units(selection: Selection) -> tuple[Selection, str]:
 def survey(table: RunsTable, selection: Selection) -> Survey:
     """What these runs hold, and what may name their methods, datasets, repeats and folds."""
     found = Found.among(table)
-    stock = _Stock(found, selection)
-    methods = _first_of("method", selection.method_by, stock.methods())
+    stock, searches = _Stock(found, selection), found.searches
+    methods = _asked_first("method", selection.method_by, stock.methods())
     by_experiment = any(c.chosen and c.rule == "experiment" for c in methods)
-    datasets = stock.datasets(by_experiment)
     # metrics that all trials of searches have whose parents have none
     empty = {*found.tops.frame.loc[are_finished(found.tops) & ~found.with_metrics, "run_id"]}
-    at = [i for p in found.searches.searches if p in empty for i in found.searches.families[p]]
-    of_trials, _, _ = measured(found.searches.children)
+    at = [i for p in searches.searches if p in empty for i in searches.families[p]]
+    of_trials, _, _ = measured(searches.children)
     shared = of_trials.iloc[at].dropna(axis=1) if at else of_trials.iloc[:, :0]
+    notes = [*table.doubts] if table.source else []
+    if n := sum(len(searches.families[parent]) for parent in searches.searches):
+        params = dict.fromkeys(p for s in searches.searches for p in searches.trial_params(s))
+        text = f"{n} child runs are trials of searches over {some(params, 6)}: "
+        notes.append(Message(text, BEST_TRIAL, " takes the best trial of each."))
     return Survey(
         experiments=_experiments_table(table),
         metrics=stock.metrics(),
@@ -236,12 +232,13 @@ def survey(table: RunsTable, selection: Selection) -> Survey:
         trials=tuple(sorted(shared)),
         candidates=(
             *methods,
-            *_first_of("dataset", filter(None, [selection.dataset_by]), datasets),
+            *_asked_first("dataset", [selection.dataset_by], stock.datasets(by_experiment)),
+            *_asked_first("repeats", selection.repeats_by),
             *stock.repeats(),
             *stock.folds(),
             *stock.steps(),
         ),
-        notes=(*(table.doubts if table.source else ()), *stock.notes()),
+        notes=tuple(notes),
         foreign=bool((~found.used.ours).any()) and not selection.method_by,
     )
 
@@ -249,44 +246,36 @@ def survey(table: RunsTable, selection: Selection) -> Survey:
 def _experiments_table(table: RunsTable) -> pd.DataFrame:
     """One row an experiment, the last used first."""
     results = table.where(~table.is_record)
-    frame = results.frame[["experiment_id", "status", "started"]].assign(
-        finished=are_finished(results), children=results.is_child
+    finished, ids = are_finished(results), results.frame["experiment_id"]
+    running = results.frame["status"].isin(["RUNNING", "SCHEDULED"])
+    is_a = {"finished": finished, "failed": ~(finished | running), "running": running}
+    runs = pd.DataFrame({"runs": 1, **is_a, "children": results.is_child}, ids.index)
+    held = runs.groupby(ids).sum().reindex([*table.experiments], fill_value=0)
+    started = results.frame["started"]
+    started = started[started.abs() < MOST_MS]
+    if table.source:  # whose rows are numbered
+        started = started[started >= len(table)]
+    last = started.groupby(ids).max().reindex(held.index)
+    has = values_of(results.where(finished)).notna().groupby(ids).any()
+    metrics = {i: tuple(sorted(has.columns[row])) for i, row in has.astype(bool).iterrows()}
+    held = held.assign(
+        experiment=[*table.experiments.values()],
+        experiment_id=held.index,
+        last_start=pd.to_datetime(last, unit="ms", utc=True),
+        metrics=[metrics.get(i, ()) for i in held.index],
     )
-    frame["running"] = frame["status"].isin(["RUNNING", "SCHEDULED"])
-    done = results.where(frame["finished"])
-    metrics = values_of(done).notna().groupby(done.frame["experiment_id"]).any()
-    groups = {str(i): held for i, held in frame.groupby("experiment_id")}
-    rows = []
-    for experiment_id, name in table.experiments.items():
-        here = groups.get(experiment_id, frame.iloc[:0])
-        started = here["started"][here["started"].abs() < MOST_MS]
-        has = metrics.loc[metrics.index == experiment_id].any()
-        finished, running = int(here["finished"].sum()), int(here["running"].sum())
-        rows.append(
-            {
-                "experiment": name,
-                "experiment_id": experiment_id,
-                "runs": len(here),
-                "finished": finished,
-                "failed": max(len(here) - finished - running, 0),
-                "running": running,
-                "children": int(here["children"].sum()),
-                "last_start": pd.NaT  # rows of a table are numbered
-                if table.source and started.lt(len(table)).all()
-                else pd.Timestamp(started.max(), unit="ms", tz="UTC"),
-                "metrics": tuple(sorted(has.index[has.to_numpy(bool)])),
-            }
-        )
-    rows.sort(key=lambda row: (row["last_start"] is pd.NaT, -row["last_start"].value))
-    columns = ["experiment", "experiment_id", "runs", "finished", "failed", "running", "children"]
-    return pd.DataFrame(rows, columns=[*columns, "last_start", "metrics"])
+    columns = ["experiment", "experiment_id", *runs, "last_start", "metrics"]
+    held = held.sort_values("last_start", ascending=False, kind="stable")
+    return held[columns].reset_index(drop=True)
 
 
-def _first_of(role: str, rules: Iterable[str], found: Sequence[Candidate] = ()) -> list[Candidate]:
+def _asked_first(
+    role: str, rules: Iterable[str | None], found: Sequence[Candidate] = ()
+) -> list[Candidate]:
     """The rules that were asked for, all chosen, and what was found: the first is chosen if nothing
     was asked for.
     """
-    asked = [Candidate(role, rule, "as asked", True) for rule in rules]
+    asked = [Candidate(role, rule, _AS_ASKED, True) for rule in rules if rule]
     told = {c.rule for c in asked}
     others = [replace(c, chosen=not told and c is found[0]) for c in found if c.rule not in told]
     return [*asked, *others]
@@ -302,72 +291,71 @@ class _Stock:
     def __init__(self, found: Found, selection: Selection) -> None:
         self.found, self.selection, self.used = found, selection, found.used
         self.runs = count(len(self.used), "run")
-        rows: list[dict[str, Any]] = []
+        rows = []
         for kind in ("param", "tag"):
             for name in self.used.names[f"{kind}s"]:
                 if kind == "tag" and name.startswith(("mleval.", "mlflow.")):
                     continue
-                column = self.used.frame[f"{kind}s.{name}"].cat
-                codes = column.codes.to_numpy()
-                counts = np.bincount(codes[codes >= 0], minlength=len(column.categories))
-                n, values = int(counts.sum()), int((counts > 0).sum())
-                if values > 1 or 0 < n < len(self.used):
-                    most = np.argsort(-counts, kind="stable")[: min(values, _SHOWN)]
-                    row = {"kind": kind, "name": name, "runs": n, "values": values}
-                    rows.append(row | {"examples": tuple(column.categories[most])})
-        rows.sort(key=lambda row: (-row["runs"], row["kind"], row["name"]))
+                counts = self.used.frame[f"{kind}s.{name}"].value_counts(sort=False)
+                counts = counts[counts > 0].sort_values(ascending=False, kind="stable")
+                n, examples = int(counts.sum()), tuple(counts.index[:_SHOWN])
+                if len(counts) > 1 or 0 < n < len(self.used):
+                    rows.append((kind, name, n, len(counts), examples))
+        rows.sort(key=lambda row: (-row[2], *row[:2]))
         columns = ["kind", "name", "runs", "values", "examples"]
         self.variables = pd.DataFrame(rows, columns=columns)
-        self.several = self.variables[self.variables["values"] > 1]
+        self.several = [v for v in self.variables.itertuples(index=False) if v.values > 1]
         self.fold_rule = selection.folds_by or _fold_pattern(found.values)
         last = self.used.frame["last_step"][~self.used.ours & (self.used.frame["last_step"] > 0)]
-        upto = f"{last.min()}" if last.nunique() < 2 else f"{last.min()} to {last.max()}"
+        upto = span(last.min(), last.max())
         text = f"{count(len(last), 'run')} logged metrics by step, the last is {upto}"
         #: How many runs others logged by step, and up to which; empty where there is none.
         self.stepped = text if len(last) else ""
 
     def metrics(self) -> pd.DataFrame:
-        """One row a metric, those of most runs first."""
-        values, folds = self.found.values, FoldRule(self.fold_rule or "")
+        """One row a metric, those of most runs first; those of training data, and last what
+        measures no prediction, stand behind others.
+        """
+        values, folds, selection = self.found.values, FoldRule(self.fold_rule or ""), self.selection
         keys = grouped((at[0] if (at := folds.match(key)) else key, key) for key in values)
-        declared: dict[str, str] = dict.fromkeys(self.selection.minimize, "min")
-        declared |= dict.fromkeys(self.selection.maximize, "max")
-        confirmed = self.selection.directions == "proposed"
+        declared = dict.fromkeys(selection.minimize, "min")
+        declared |= dict.fromkeys(selection.maximize, "max")
         training = set() if self.used.ours.all() else of_training(keys)
-        rows: list[dict[str, Any]] = []
+        columns = ["metric", "runs", "low", "high", "direction", "data", "proposed"]
+        rows = []
         for m, of_folds in keys.items():
             held, known = values[of_folds], term(m)
-            told = declared.get(m) or direction_of(m, confirmed) or ""
-            proposed = "" if told or m in training or is_bookkeeping(m) else proposed_direction(m)
+            way = declared.get(m) or direction_of(m, selection.directions == "proposed") or ""
+            proposed = "" if way or m in training or is_bookkeeping(m) else proposed_direction(m)
             data = TRAINING if m in training else known.data if known else ""
             n, low, high = held.notna().any(axis=1).sum(), held.min().min(), held.max().max()
-            row = {"metric": m, "runs": int(n), "low": low, "high": high, "direction": told}
-            rows.append(row | {"data": data, "proposed": proposed or ""})
+            rows.append((m, int(n), low, high, way, data, proposed or ""))
         order = [HELD_OUT, "", VALIDATION, TRAINING]
-
-        def place(row: dict[str, Any]) -> tuple[bool, bool, int, int, str]:
-            """Those of training data, and last what measures no prediction, stand behind others."""
-            metric, data = row["metric"], row["data"]
-            last = is_bookkeeping(metric), data == TRAINING
-            return *last, -row["runs"], order.index(data), metric
-
-        rows.sort(key=place)
-        columns = ["metric", "runs", "low", "high", "direction", "data", "proposed"]
+        rows.sort(
+            key=lambda row: (
+                is_bookkeeping(row[0]),
+                row[5] == TRAINING,
+                -row[1],
+                order.index(row[5]),
+                row[0],
+            )
+        )
         return pd.DataFrame(rows, columns=columns)
 
-    def called(self, names: Sequence[str]) -> pd.DataFrame:
+    def called(self, role: str, names: Sequence[str]) -> list[Candidate]:
         """The variables whose last part is one of these names, in their order."""
-        last = self.several["name"].map(last_part)
-        order = last[last.isin(names)].map(names.index).sort_values(kind="stable")
-        return self.several.loc[order.index]
+        told = [v for v in self.several if last_part(v.name) in names]
+        told.sort(key=lambda v: names.index(last_part(v.name)))
+        return self.named(role, told, "is called like one")
 
-    def named(self, role: str, variables: pd.DataFrame, why: str) -> list[Candidate]:
+    def named(self, role: str, variables: Iterable[Any], why: str) -> list[Candidate]:
         """These variables as what may name a role."""
-        runs = variables["runs"].astype(str).where(variables["runs"] < len(self.used), "all")
-        held = variables["values"].astype(str) + " values in " + runs
-        rules = variables["kind"] + ":" + variables["name"]
-        texts = zip(rules, held, strict=True)
-        return [Candidate(role, rule, f"{why}; {text} of {self.runs}") for rule, text in texts]
+        candidates = []
+        for v in variables:
+            runs = v.runs if v.runs < len(self.used) else "all"
+            reason = f"{why}; {v.values} values in {runs} of {self.runs}"
+            candidates.append(Candidate(role, f"{v.kind}:{v.name}", reason))
+        return candidates
 
     def methods(self) -> list[Candidate]:
         """What is called like a method; the estimator; the experiment, where each is a study of
@@ -376,34 +364,30 @@ class _Stock:
         """
         if self.used.ours.all():
             return []
-        n, frame, named = len(self.used), self.used.frame, self.called(METHOD)
-        candidates = self.named("method", named, "is called like one")
+        n, frame, found = len(self.used), self.used.frame, self.called("method", METHOD)
         classes = estimators(self.used)
         if (classes != "").all() and classes.nunique() > 1:
             reason = f"scikit-learn's estimator; {classes.nunique()} in all of {self.runs}"
-            places = named["name"].map(last_part).map(METHOD.index)
-            candidates = [c for c in candidates if not c.rule.endswith(":estimator_name")]
-            at = int((places < METHOD.index("estimator_name")).sum())
-            candidates.insert(at, Candidate("method", "estimator", reason))
+            names = METHOD[: METHOD.index("estimator_name")]
+            at = sum(last_part(c.rule) in names for c in found)
+            others = [c for c in found[at:] if last_part(c.rule) != "estimator_name"]
+            found = [*found[:at], Candidate("method", "estimator", reason), *others]
         del classes  # names of many runs, which take much memory, too, come next
         names, studies = frame["run_name"].unique(), frame["experiment_id"].nunique()
         if studies > 1 and all(map(_NUMBER.fullmatch, names)):
             reason = f"each of the {studies} is a study, whose trials are numbered"
-            candidates.append(Candidate("method", "experiment", reason))
+            found.append(Candidate("method", "experiment", reason))
         parts = name_parts(pattern_of(self.used)) if len(names) == n else ()
         told = not ({"dataset", "seed"} <= {*parts} or any(map(MADE_UP.fullmatch, names)))
         if told and len(names) > 1 and (len(names) <= _MOST * n or n < _FEW):
-            recur = "recur in" if len(names) < n else "name"
-            reason = f"{len(names)} names {recur} {self.runs}"
-            candidates.append(Candidate("method", "run_name", reason))
-        return candidates or self.swept()
+            found.append(Candidate("method", "run_name", f"{len(names)} names in {self.runs}"))
+        return found or self.swept()
 
     def swept(self) -> list[Candidate]:
         """The one param over which a sweep went, else the names of the runs."""
-        rows, others = self.several, self.called(DATASET)["name"]
-        rows = rows[~(rows["name"].isin(others) | rows["name"].map(_REPEAT.fullmatch).notna())]
-        everywhere = (rows["kind"] == "param") & (rows["runs"] == len(self.used))
-        swept = rows[everywhere & ~rows["name"].map(is_seed)]
+        params = [v for v in self.several if v.kind == "param" and v.runs == len(self.used)]
+        params = [v for v in params if not (is_seed(v.name) or _REPEAT.fullmatch(v.name))]
+        swept = [v for v in params if last_part(v.name) not in DATASET]
         if len(swept) != 1:
             return [Candidate("method", "run_name", _ALONE)]
         return self.named("method", swept, "is all that differs")
@@ -412,7 +396,7 @@ class _Stock:
         """What may name the datasets; experiments may not, where they are methods."""
         if self.used.ours.all():
             return []
-        candidates = self.named("dataset", self.called(DATASET), "is called like one")
+        candidates = self.called("dataset", DATASET)
         if are_methods:
             return candidates
         texts, by = Rule("dataset").named(self.used)
@@ -425,21 +409,16 @@ class _Stock:
 
     def repeats(self) -> list[Candidate]:
         """Seeds, and what is called like a repeat."""
-        candidates = _first_of("repeats", self.selection.repeats_by)
+        candidates = []
         for v in self.variables.itertuples(index=False):
             values, at = count(v.values, "value"), _REPEAT.fullmatch(v.name)
-            if v.kind == "param" and is_seed(v.name):
-                reason = (
-                    f"a seed, with {values}: runs that differ in nothing else are repeats without "
-                    "any option"
-                )
             # of splits and folds a variable counts them only where it holds whole numbers, for a
             # share or a kind of split is a setting
-            elif (
-                at
-                and not self.selection.repeats_by
-                and (not at["split"] or all(map(str.isdecimal, v.examples)))
-            ):
+            counts = at and (not at["split"] or all(map(str.isdecimal, v.examples)))
+            if v.kind == "param" and is_seed(v.name):
+                same = "runs that differ in nothing else are repeats without any option"
+                reason = f"a seed, with {values}: {same}"
+            elif counts and not self.selection.repeats_by:
                 reason = f"is called like one; {values}"
             else:
                 continue
@@ -449,14 +428,13 @@ class _Stock:
     def folds(self) -> list[Candidate]:
         """Numbered metrics, children that are alike, and steps."""
         if self.selection.folds_by:
-            return _first_of("folds", [self.selection.folds_by])
+            return _asked_first("folds", [self.selection.folds_by])
         rule, searches, found = self.fold_rule, self.found.searches, list[Candidate]()
         if rule:
             found.append(Candidate("folds", rule, "metrics are numbered like this", True))
         alike = [p for p, at in searches.families.items() if len(at) > 1]
-        alike = [parent for parent in alike if not searches.trial_params(parent)]
-        if alike:
-            reason = f"{count(len(alike), 'run')} have children that do not differ in params"
+        if n := len([parent for parent in alike if not searches.trial_params(parent)]):
+            reason = f"{count(n, 'run')} have children that do not differ in params"
             found.append(Candidate("folds", "children", reason, not rule))
         if self.stepped:
             reason = f"{self.stepped}: right if steps are folds, not epochs"
@@ -465,10 +443,8 @@ class _Stock:
 
     def steps(self) -> list[Candidate]:
         """Which of the values that were logged by step count, and what else might."""
-        if self.selection.step:
-            return _first_of("step", [self.selection.step])
-        if not self.stepped or self.selection.folds_by:
-            return []
+        if self.selection.step or not self.stepped or self.selection.folds_by:
+            return _asked_first("step", [self.selection.step])
         candidates = [Candidate("step", "last", self.stepped, True)]
         others = self.used.where(~self.used.ours)
         counts = {m: int(others.has(f"metrics.{m}").sum()) for m in others.names["metrics"]}
@@ -480,28 +456,15 @@ class _Stock:
             candidates.append(Candidate("step", f"best:{best}", reason))
         return candidates
 
-    def notes(self) -> Iterator[str]:
-        """Which searches the tables do not count."""
-        searches = self.found.searches
-        if searches.searches:
-            params = dict.fromkeys(p for s in searches.searches for p in searches.trial_params(s))
-            n = sum(len(searches.families[parent]) for parent in searches.searches)
-            yield Message(
-                f"{n} child runs are trials of searches over {some(params, 6)}: ",
-                BEST_TRIAL,
-                " takes the best trial of each.",
-            )
-
 
 def _fold_pattern(keys: Collection[str]) -> str | None:
     """The rule that most metrics of single folds follow; None without several folds."""
     rules: Counter[str] = Counter()
     for key in keys:
         if at := _FOLD.fullmatch(key):
-            number = at.group()[len(at["before"]) :]
             if at["after"]:
                 rules[f"key:{at['before']}{{fold}}{at['gap']}{{measure}}"] += 1
-            elif at["measure"] and number.isdecimal():
+            elif at["measure"]:
                 rules[f"key:{{measure}}{at['before'][len(at['measure']) :]}{{fold}}"] += 1
     for rule, _ in rules.most_common():
         if (
@@ -518,10 +481,10 @@ def _nothing(table: RunsTable, selection: Selection) -> str:
     if are_finished(results).any():
         return ""
     if not len(results):
-        if selection.filter_string or selection.since:
-            late = f"started since {selection.since}"
-            what = "fits the filter" if selection.filter_string else late
-            return f"No run {what} in {store.store_name()}."
+        if selection.filter_string:
+            return f"No run fits the filter in {store.store_name()}."
+        if selection.since:
+            return f"No run started since {selection.since} in {store.store_name()}."
         return f"The store {store.store_name()} holds no runs."
     status = Counter(results.frame["status"])
     each = ", ".join(f"{n} {what}" for what, n in status.most_common())
@@ -554,44 +517,44 @@ def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> tuple[Su
     if not len(held.metrics):
         return held, None
     base, undeclared = _to_try(held, selection)
-    trial = _Trial(table, base, undeclared)
+    tried = _Attempt.of(base, table)
     alone = any(c.chosen and c.reason == _ALONE for c in held.candidates)
-    problem = trial.reason or (_VAGUE if alone else "")
-    settling = tuple(trial.settling())
+    problem = tried.problem or (_VAGUE if alone else "")
+    settling = () if undeclared else tuple(_settling(tried, table))
+    measures = () if undeclared or tried.problem else _measures(tried)
     held = replace(
         held,
-        ways=settling if settling and problem else (*trial.ways(held), *settling),
+        ways=settling if settling and problem else (*_rankings(tried, undeclared), *settling),
         problem=problem,
-        notes=(*held.notes, *trial.notes),
-        candidates=(*held.candidates, *trial.measures()),
-        factors=getattr(trial.study, "factors", ()),
+        notes=(*held.notes, *tried.notes),
+        candidates=(*held.candidates, *measures),
+        factors=() if tried.study is None else tried.study.factors,
     )
     clear = len(held.rankings) == 1 and base.directions == selection.directions
-    return held, trial.whole if clear and not problem else None
+    return held, tried.read if clear and not problem else None
 
 
-def _to_try(held: Survey, selection: Selection) -> tuple[Selection, tuple[str, ...]]:
-    """The selection with what the survey chooses, and the metric that is tried either way, where
-    nobody knows which way any is better.
+def _to_try(held: Survey, selection: Selection) -> tuple[Selection, str]:
+    """The selection with what the survey chooses, and the metric of which nobody knows which way it
+    is better, where that holds for all: it takes the way that its name suggests, else the larger.
     """
-    base = _with_candidates(held, selection)
+    base, undeclared = _with_candidates(held, selection), ""
     open_ = selection.measures is None and not (selection.minimize or selection.maximize)
     compared = _metrics_to_compare(held, selection)
-    undeclared: tuple[str, ...] = ()
     if open_ and not compared:
-        proposed = held.metrics["proposed"] != ""
-        in_all = held.metrics["runs"] == held.n_runs
-        if (proposed & in_all).any():
+        in_all = held.metrics[held.metrics["runs"] == held.n_runs]
+        compared = in_all.loc[in_all["proposed"] != "", "metric"].tolist()
+        if compared:
             base = replace(base, directions="proposed")
-            compared = held.metrics.loc[proposed & in_all, "metric"].tolist()
-        else:
-            undeclared = tuple(sorted(held.undirected, key=is_cost)[:1])
-            compared = [*undeclared]
-    by_hand = base.children or base.folds_by
-    compared = [m for m in compared if not is_cost(m)] or [*compared]
-    if not by_hand and {*compared[: 1 if open_ or len(compared) == 1 else 0]} & {*held.trials}:
-        chooser = _counterpart(compared[0], held) or compared[0]
-        base = replace(base, children=f"best:{chooser}")
+        elif compared := sorted(held.undirected, key=is_cost)[:1]:
+            (undeclared,) = compared
+            smaller = proposed_direction(undeclared) == "min"
+            minimize, maximize = (compared, ()) if smaller else ((), compared)
+            base = replace(base, minimize=minimize, maximize=maximize)
+    compared = sorted(compared, key=is_cost)
+    alone = open_ or len(compared) - sum(map(is_cost, compared)) == 1
+    if alone and {*compared[:1]} & {*held.trials} and not (base.children or base.folds_by):
+        base = replace(base, children=f"best:{_counterpart(compared[0], held)}")
     return base, undeclared
 
 
@@ -606,117 +569,117 @@ def _metrics_to_compare(held: Survey, selection: Selection) -> list[str]:
     return asked or usable
 
 
-class _Trial:
-    """A selection, tried out; where nobody knows which way a metric is better, either way. What has
-    to be added for a ranking, what that does in words, and why it is to no avail; `choices` are
-    ways among which somebody has to choose.
+@dataclass
+class _Attempt:
+    """A selection, tried out until it gives a table without gaps.
+
+    selection: With what had to be added.
+    notes: What was added, in words.
+    choices: Ways among which somebody has to choose.
+    problem: Why it is to no avail; empty where there is a ranking.
+    read: The study before what is missing was dealt with.
+    study: The study that it ranks.
     """
 
-    def __init__(self, table: RunsTable, base: Selection, undeclared: tuple[str, ...]) -> None:
-        self.table, self.base = table, base
-        self.variants: list[tuple[str, dict[str, Any]]] = [("a ranking of them", {})]
-        if undeclared:
-            ways = [("larger", "maximize"), ("smaller", "minimize")]
-            if [proposed_direction(m) for m in undeclared] == ["min"]:
-                ways.reverse()
-            named = " and ".join(undeclared)
-            self.variants = [
-                (f"if {what} values of {named} are better", {way: undeclared}) for what, way in ways
-            ]
-        self.reason = self._completed()
+    selection: Selection
+    notes: list[str] = field(default_factory=list)
+    choices: Ways = ()
+    problem: str = "No option was found by which they can be compared."
+    read: Study | None = None
+    study: Study | None = None
 
-    def ways(self, held: Survey) -> Iterator[Way]:
-        """The rankings that there are, or those among which to choose; else those of before."""
-        if self.choices or self.reason:
-            for what, more in self.choices:
-                yield Way(what, "rank", replace(self.base, **{**self.added, **more}))
-            yield from () if self.choices else held.ways
-            return
-        study = self.study if len(self.variants) == 1 else None
-        for what, more in self.variants:
-            yield Way(what, "rank", replace(self.base, **{**more, **self.added}), study=study)
-
-    def settling(self) -> Iterator[Way]:
-        """What to say where the runs do not tell what the datasets are, if it is right."""
-        table, study = self.table, self.study
-        known = study is not None and not study.unsure("dataset")
-        if self.base.name_as or known or table.ours.all():
-            return
-        if pattern := pattern_of(table.where(~table.is_record)):
-            named = replace(self.base, method_by=(), name_as=pattern, **self.added)
-            with suppress(MlevalError):  # where names are not what is the matter
-                query.selected_study(named, table=table)
-                yield Way("if this is what the names of the runs say", "rank", named, settles=True)
-        if study is not None and len(study.datasets) > 1:
-            each = replace(self.base, dataset_by="experiment", **self.added)
-            yield Way("if each experiment is of its own data", "rank", each, settles=True)
-
-    def measures(self) -> Iterator[Candidate]:
-        """Which measures the command takes, and why."""
-        study = self.study
-        if study is None or self.reason or len(self.variants) > 1:
-            return
-        why = {HELD_OUT: "of held-out data"}
-        why[VALIDATION] = "of validation data; there are none of a test"
-        if self.base.directions == "proposed":
-            why[HELD_OUT] = "its name suggests the direction"
-        for measure in study.measures:
-            known = term(measure)
-            data = known.data if known else HELD_OUT
-            better = "larger" if study.directions[measure] == "max" else "smaller"
-            reason = f"{why.get(data, 'of training data, as asked')}; {better} is better"
-            yield Candidate("measure", measure, reason, True)
-
-    def _completed(self) -> str:
-        """Add what a ranking takes; why it is to no avail, empty where there is one."""
-        self.added: dict[str, Any] = {}
-        self.notes: list[str] = []
-        self.choices: Sequence[tuple[str, Mapping[str, Any]]] = ()
-        self.whole: Study | None = None
-        self.study: Study | None = None
-        selection = replace(self.base, **self.variants[0][1])
+    @classmethod
+    def of(cls, selection: Selection, table: RunsTable) -> _Attempt:
+        """With the first of the ways that an error names, and those of the next."""
+        made = cls(selection)
         for _ in range(_TRIES):
             try:
-                study = query.selected_study(replace(selection, **self.added), table=self.table)
-                self.whole, self.study = study, study.complete()
+                made.read = study = query.selected_study(made.selection, table=table)
+                made.study = study.complete()
             except (CandidatesError, MissingResultsError) as error:
                 sure = not isinstance(error, CandidatesError) or error.sure
                 if not error.ways or not sure:
-                    self.choices = error.ways
-                    return error.text
+                    made.choices, made.problem = error.ways, error.text
+                    break
                 what, more = error.ways[0]
                 options = joined(" and ", (Message(Argument(*item)) for item in more.items()))
                 text = f"{error.text} The proposal is to {what}; leave out "
-                self.notes.append(Message(text, options, " to be told the other ways."))
-                self.added |= more
+                made.notes.append(Message(text, options, " to be told the other ways."))
+                made.selection = replace(made.selection, **more)
             except MlevalError as error:
-                return str(error)
+                made.problem = str(error)
+                break
             else:
                 alone = f"There is one method only, {study.methods[0]}, and nothing to compare"
-                return f"{alone} it with." if len(study.methods) < 2 else ""
-        return "No option was found by which they can be compared."
+                made.problem = f"{alone} it with." if len(study.methods) < 2 else ""
+                break
+        return made
+
+
+def _rankings(tried: _Attempt, undeclared: str) -> Iterator[Way]:
+    """The rankings that there are, or those among which to choose."""
+    selection = tried.selection
+    for what, more in tried.choices:
+        yield Way(what, "rank", replace(selection, **more))
+    if tried.problem:
+        return
+    if not undeclared:
+        yield Way("a ranking of them", "rank", selection, study=tried.study)
+        return
+    way, other = ("larger", "smaller") if selection.maximize else ("smaller", "larger")
+    turned = replace(selection, minimize=selection.maximize, maximize=selection.minimize)
+    yield Way(f"if {way} values of {undeclared} are better", "rank", selection)
+    yield Way(f"if {other} values of {undeclared} are better", "rank", turned)
+
+
+def _settling(tried: _Attempt, table: RunsTable) -> Iterator[Way]:
+    """What to say where the runs do not tell what the datasets are, if it is right."""
+    selection, study = tried.selection, tried.study
+    known = study is not None and not study.unsure("dataset")
+    if selection.name_as or known or table.ours.all():
+        return
+    if pattern := pattern_of(table.where(~table.is_record)):
+        named = replace(selection, method_by=(), name_as=pattern)
+        with suppress(MlevalError):  # where names are not what is the matter
+            query.selected_study(named, table=table)
+            yield Way("if this is what the names of the runs say", "rank", named, settles=True)
+    if study is not None and len(study.datasets) > 1:
+        each = replace(selection, dataset_by="experiment")
+        yield Way("if each experiment is of its own data", "rank", each, settles=True)
+
+
+def _measures(tried: _Attempt) -> Iterator[Candidate]:
+    """Which measures the command takes, and why."""
+    study = present(tried.study)
+    proposed = tried.selection.directions == "proposed"
+    why = {
+        HELD_OUT: "its name suggests the direction" if proposed else "of held-out data",
+        VALIDATION: "of validation data; there are none of a test",
+        TRAINING: "of training data, as asked",
+    }
+    for measure in study.measures:
+        known = term(measure)
+        better = "larger" if study.directions[measure] == "max" else "smaller"
+        reason = f"{why[known.data if known else HELD_OUT]}; {better} is better"
+        yield Candidate("measure", measure, reason, True)
 
 
 def _with_candidates(held: Survey, selection: Selection) -> Selection:
     """The selection with the rules that were chosen for it, but for those that hold unasked."""
     rules: dict[str, Any] = {}
     for c in held.candidates:
-        unasked = {
-            "dataset": c.rule in ("experiment", "input", "shape"),
-            "repeats": is_seed(key_of(c.rule)[1]),
-        }
-        takes = c.role in ("method", "folds") or not unasked.get(c.role, True)
-        if c.chosen and c.reason != "as asked" and takes:
+        of_data = c.role == "dataset" and c.rule in ("experiment", "input", "shape")
+        seeds = c.role == "repeats" and is_seed(key_of(c.rule)[1])
+        if c.chosen and c.reason != _AS_ASKED and not (of_data or seeds or c.role == "step"):
             rules[f"{c.role}_by"] = c.rule
     return replace(selection, **rules)
 
 
 def _counterpart(metric: str, held: Survey) -> str:
-    """The metric that is the same on other data, val_auc of test_auc, to choose candidates by;
-    empty where there is none.
+    """The metric that is the same on other data, val_auc of test_auc, to choose candidates by; the
+    same one where there is none.
     """
     stem = _PART.sub(r"\1*\3", metric)
-    names = dict.fromkeys([*held.metrics["metric"], *held.trials])
-    among = [m for m in names if m != metric and m in (held.trials or names)]
-    alike = (m for m in among if _PART.search(m) and _PART.sub(r"\1*\3", m) == stem)
-    return next(alike, "")
+    others = (m for m in held.trials if m != metric and _PART.search(m))
+    alike = (m for m in others if _PART.sub(r"\1*\3", m) == stem)
+    return next(alike, metric)
