@@ -49,7 +49,7 @@ Content: TypeAlias = str | bytes | Callable[[], str | bytes]
 BATCH = 900
 #: Files that are sent at once; on a server with several workers each request waits longer than it
 #: works.
-_THREADS = 8
+THREADS = 8
 #: The tag of a run whose parameters MLflow's own autologging has logged.
 _ESTIMATOR = "estimator_class"
 #: The page's address under the server's.
@@ -88,6 +88,7 @@ class Payload:
     note: The description of the run's page, where it has none.
     model_id: The LoggedModel that the metrics are of. Default: the one that the run made or took.
     status: Whether the method finished: complete, or dnf.
+    kind: Whether it was evaluated here, or imported.
     claim: What tells this result from an equal one; it stays the same however often the result is
         sent.
     """
@@ -105,6 +106,7 @@ class Payload:
     note: str = ""
     model_id: str | None = None
     status: str = schema.COMPLETE
+    kind: str = schema.KIND_EVALUATION
     claim: str = field(default_factory=lambda: uuid4().hex, compare=False)
 
     @property
@@ -141,8 +143,15 @@ class Payload:
 
     def identity(self) -> dict[str, str]:
         """The tags of a run that is about to hold the result."""
-        own = {schema.TAG_DIGEST: self.digest, schema.TAG_CLAIM: self.claim}
-        return marks(schema.KIND_EVALUATION, self.method, self.dataset) | own
+        imported = self.kind == schema.KIND_IMPORT  # and may change
+        return {
+            schema.TAG_STATUS: schema.INCOMPLETE,
+            schema.TAG_KIND: self.kind,
+            schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION),
+            schema.TAG_METHOD: self.method,
+            schema.TAG_DATASET: self.dataset,
+            schema.TAG_CLAIM: self.claim,
+        } | ({} if imported else {schema.TAG_DIGEST: self.digest})
 
 
 def write(
@@ -288,17 +297,6 @@ def is_deleted(client: MlflowClient, run_id: str) -> bool:
     return client.get_run(run_id).info.lifecycle_stage != "active"
 
 
-def marks(kind: str, method: str, dataset: str) -> dict[str, str]:
-    """The tags of a run that is about to hold what a method reached on a dataset."""
-    return {
-        schema.TAG_STATUS: schema.INCOMPLETE,
-        schema.TAG_KIND: kind,
-        schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION),
-        schema.TAG_METHOD: method,
-        schema.TAG_DATASET: dataset,
-    }
-
-
 def quiet():
     """Without MLflow's links to runs and its progress bars on the user's terminal."""
     return budget.environment(**_QUIET)
@@ -388,8 +386,8 @@ def send(run: Run, files: Mapping[str, Content], jobs: Sequence[Callable[[], Non
         together(chain(jobs, uploads(folder)))
 
 
-def together(jobs: Iterable[Callable[[], None]]) -> None:
-    """Do the jobs, several at a time, begun in their order; the first failure ends it."""
+def together(jobs: Iterable[Callable[[], None]], threads: int = THREADS) -> None:
+    """Do the jobs, so many at a time, begun in their order; the first failure ends it."""
     waiting, turn = iter(jobs), threading.Lock()
     failures: list[BaseException] = []
 
@@ -405,15 +403,15 @@ def together(jobs: Iterable[Callable[[], None]]) -> None:
             failures.append(error)
 
     # Those of an executor would hold up the interpreter's end as long as a store does not answer.
-    threads = [
+    workers = [
         threading.Thread(target=copy_context().run, args=(work,), daemon=True)
-        for _ in range(_THREADS)
+        for _ in range(threads)
     ]
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
     except BaseException as error:  # somebody presses Ctrl-C
         failures.append(error)
         raise
