@@ -61,7 +61,7 @@ class Register:
         where it is deleted, or not the only one.
         """
         client = store.connect(create=create)
-        with quiet(), store.store_errors("write to" if create else "read"):
+        with quiet():
             runs = _registers(client, name)
             if not runs and create:
                 runs = _new_register(client, name)
@@ -85,10 +85,7 @@ class Register:
     def enter(self, key: str, text: str, number: int) -> bool:
         """Write an entry with this number; False where another process was quicker."""
         name = f"{key}/{number}"
-        with (
-            store.store_errors("write to"),
-            alone(f"register {mlflow.get_tracking_uri()} {self.run_id}"),  # for stores of files
-        ):
+        with alone(f"register {mlflow.get_tracking_uri()} {self.run_id}"):  # for stores of files
             try:
                 self.client.log_param(self.run_id, name, text)
             except StoreError:

@@ -176,17 +176,15 @@ def write(
         run_id = target(run_id)
     with quiet():
         if run_id is None:
-            with store.reading():
-                experiment_id = (
-                    store.ensure_experiment(client, experiment_name)
-                    if experiment_name is not None
-                    else present(_get_experiment_id())
-                )
+            if experiment_name is not None:
+                experiment_id = store.ensure_experiment(client, experiment_name)
+            else:
+                with store.quick(), store.store_errors("read"):
+                    experiment_id = present(_get_experiment_id())
             now = str(int(time.time() * 1000))
             own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: now}
             name = schema.run_name(payload.method, payload.dataset)
-            with store.quick():  # often the first request
-                run = create(client, experiment_id, name, store.context_tags() | own)
+            run = create(client, experiment_id, name, store.context_tags() | own)
             ends = True
         else:
             run = run or existing(run_id)
@@ -203,7 +201,7 @@ def write(
             if _is_there(client, run_id, payload) and isinstance(error, StoreError):
                 return run_id
             if ends:
-                with store.quick(), suppress(Exception):
+                with suppress(Exception):
                     end(client, run_id, "FAILED")
             if not isinstance(error, StoreError):
                 raise
@@ -246,18 +244,16 @@ def held(run_id: str | None, experiment_name: str | None = None) -> dict[str, st
     client = store.connect(create=True)
     if experiment_name is None:
         run_id = target(run_id)
-    with store.quick():
-        if run_id is None:
-            client.search_experiments(max_results=1)
-            return {}
-        return dict(store.opened(client.get_run(run_id)).data.tags)
+    if run_id is None:
+        client.search_experiments(max_results=1)
+        return {}
+    return dict(store.opened(client.get_run(run_id)).data.tags)
 
 
 def experiment_of(run_id: str, run: Run | None = None) -> str:
     """The name of the run's experiment; of a run that has just been read, too."""
     client = store.connect()
-    with store.quick():
-        return client.get_experiment((run or client.get_run(run_id)).info.experiment_id).name
+    return client.get_experiment((run or client.get_run(run_id)).info.experiment_id).name
 
 
 def holds_result(tags: Mapping[str, str]) -> bool:
@@ -423,8 +419,7 @@ def existing(run_id: str) -> Run:
     """A run that `write` may write to, with what it holds."""
     client = store.connect(create=True)
     try:
-        with store.quick():
-            run = store.opened(client.get_run(run_id))
+        run = store.opened(client.get_run(run_id))
     except StoreError as error:
         if error.code != "RESOURCE_DOES_NOT_EXIST":
             raise
@@ -438,7 +433,7 @@ def existing(run_id: str) -> Run:
 
 def _is_there(client: MlflowClient, run_id: str, payload: Payload) -> bool:
     """Whether the run holds its result, and only the store's last answer was lost."""
-    with store.quick(), suppress(Exception):
+    with suppress(Exception):
         data = store.opened(client.get_run(run_id)).data
         finite = {schema.metric_key(m) for m, v in payload.means.items() if math.isfinite(v)}
         return holds_result(data.tags) and finite <= data.metrics.keys()

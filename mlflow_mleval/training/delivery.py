@@ -173,8 +173,7 @@ def _send(payload: runs.Payload, parts: dict[str, Any], name: str | None) -> boo
                 return same and runs.holds_result(tags)
             name = runs.experiment_of(parts["run_id"])
     if name is None and (name := parts["experiment"].get("name")) is None:
-        with store.reading():
-            name = client.get_experiment(parts["experiment"]["id"]).name
+        name = client.get_experiment(parts["experiment"]["id"]).name
     experiment_id = store.ensure_experiment(client, name)
 
     def claimants() -> list[Run]:
