@@ -133,12 +133,13 @@ class Payload:
             for m, values in self.by_fold.items()
         }
         entries = list(self.history)
-        for curves, model in ((measures, model_id), ({**by_fold, **self.curves}, None)):
-            for key, values in curves.items():
-                for step, value in values.items():
-                    if math.isfinite(value):
-                        where = timestamp, int(step), model
-                        entries.append(Metric(key, float(value), *where, **data))
+        for key, values in {**measures, **by_fold, **self.curves}.items():
+            model = model_id if key in measures else None
+            entries += [
+                Metric(key, float(value), timestamp, int(step), model, **data)
+                for step, value in values.items()
+                if math.isfinite(value)
+            ]
         return entries
 
     def identity(self) -> dict[str, str]:
@@ -198,10 +199,10 @@ def write(
             with store.store_errors("write to"):
                 put(client, run, payload, int(run.data.tags[schema.TAG_UPDATED]), ends)
         except BaseException as error:
-            if _is_there(client, run_id, payload) and isinstance(error, StoreError):
-                return run_id
-            if ends:
-                with suppress(Exception):
+            with suppress(Exception):
+                if isinstance(error, StoreError) and holds_result(held(run_id)):
+                    return run_id  # only the store's last answer was lost
+                if ends:
                     end(client, run_id, "FAILED")
             if not isinstance(error, StoreError):
                 raise
@@ -332,13 +333,13 @@ def log(
     params: Mapping[str, str] | None = None,
 ) -> None:
     """Write to a run in few requests; tags, made by `packed`, and parameters go with the last."""
-    batches = [metrics[i : i + BATCH] for i in range(0, len(metrics), BATCH)] or [[]]
-    for batch in batches[:-1]:
+    *first, last = [metrics[i : i + BATCH] for i in range(0, len(metrics), BATCH)] or [()]
+    for batch in first:
         client.log_batch(run_id, batch)
     own_tags = [RunTag(k, v) for k, v in (tags or {}).items()]
-    own_params = [Param(k, v) for k, v in (params or {}).items()]
-    if batches[-1] or own_tags or own_params:
-        client.log_batch(run_id, batches[-1], own_params, own_tags)
+    own_params = [Param(k, v[:MAX_PARAM]) for k, v in (params or {}).items()]
+    if last or own_tags or own_params:
+        client.log_batch(run_id, last, own_params, own_tags)
 
 
 def end(client: MlflowClient, run_id: str, status: str) -> None:
@@ -431,15 +432,6 @@ def existing(run_id: str) -> Run:
     return run
 
 
-def _is_there(client: MlflowClient, run_id: str, payload: Payload) -> bool:
-    """Whether the run holds its result, and only the store's last answer was lost."""
-    with suppress(Exception):
-        data = store.opened(client.get_run(run_id)).data
-        finite = {schema.metric_key(m) for m, v in payload.means.items() if math.isfinite(v)}
-        return holds_result(data.tags) and finite <= data.metrics.keys()
-    return False
-
-
 def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
     """Mark the run as incomplete; False where it holds just this already."""
     tags, run_id = run.data.tags, run.info.run_id
@@ -497,7 +489,7 @@ def put(client: MlflowClient, run: Run, payload: Payload, timestamp: int, ends: 
     if payload.note and MLFLOW_RUN_NOTE not in run.data.tags:
         tags[MLFLOW_RUN_NOTE] = with_link(payload.note, run.info.experiment_id)
     logged = payload.params if _ESTIMATOR in run.data.tags else run.data.params
-    params = {key: value[:MAX_PARAM] for key, value in payload.params.items() if key not in logged}
+    params = {key: value for key, value in payload.params.items() if key not in logged}
     if len(metrics) > BATCH and holds_result(run.data.tags):
         # more than one request: the status, which makes it count, goes with the last
         log(client, run_id, tags={schema.TAG_STATUS: schema.INCOMPLETE})
@@ -509,7 +501,6 @@ def put(client: MlflowClient, run: Run, payload: Payload, timestamp: int, ends: 
 # A report stored as a run, so that others find it in MLflow's UI beside the runs that it compares.
 
 _CUT = "\n\n… (cut; the whole is in " + schema.ARTIFACT_SUMMARY + ")"
-_MAX_PARAM = 500
 #: Seconds to wait for other processes that write the same report.
 _PATIENCE = 600
 
@@ -595,17 +586,10 @@ def log_report(
                     status = run.info.status if before else status
                 raise
             artifacts.remove(run, before.keys() - files.keys())
-            own_tags = {
-                **all_tags,
-                schema.TAG_UPDATED: str(int(time.time() * 1000)),
-                **({MLFLOW_RUN_NOTE: note} if note else {}),
-            }
-            about = {
-                key: str(value)[:_MAX_PARAM]
-                for key, value in (params or {}).items()
-                if key not in run.data.params
-            }
-            log(client, run_id, tags=packed(own_tags, run.data.tags), params=about)
+            all_tags |= {schema.TAG_UPDATED: str(int(time.time() * 1000)), MLFLOW_RUN_NOTE: note}
+            logged = run.data.params
+            about = {key: str(v) for key, v in (params or {}).items() if key not in logged}
+            log(client, run_id, tags=packed(all_tags, run.data.tags), params=about)
             status = "FINISHED"
         finally:
             end(client, run_id, status)
