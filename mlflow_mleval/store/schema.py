@@ -726,10 +726,7 @@ def read_table(
     if Path(path).suffix == ".csv":
         if (size := Path(path).stat().st_size) > MAX_CSV:
             raise ValueError(f"it has {size:,} bytes, more than {MAX_CSV:,}")
-        table = decoded(lambda: pd.read_csv(path, usecols=lambda name: name in wanted))
-        if lacking := [name for name in wanted if name not in table]:
-            raise ValueError(f"it has no column {some(lacking)}")
-        table = table[wanted]
+        table = decoded(lambda: pd.read_csv(path, usecols=wanted))
     else:
         file = open_parquet(path, wanted, names)
         table = decoded(lambda: plain_names(file.read(wanted), names).to_pandas())
@@ -775,19 +772,16 @@ def is_number(kind: pa.DataType) -> bool:
 
 def plain_names(table: pa.Table, names: Collection[str]) -> pa.Table:
     """The table with names as plain text, if there is room for them."""
-    for name in names:
-        place, column = table.schema.get_field_index(name), table[name]
-        if not pa.types.is_dictionary(column.type):
+    for place, name in enumerate(table.schema.names):
+        column = table[name]
+        if name not in names or not pa.types.is_dictionary(column.type):
             continue
-        chunks = column.chunks
-        size = sum(
-            pc.sum(pc.take(pc.binary_length(c.dictionary), c.indices)).as_py() or 0 for c in chunks
-        )
-        if size > MAX_NAMES:
+        lengths = (pc.take(pc.binary_length(c.dictionary), c.indices) for c in column.chunks)
+        if (size := sum(pc.sum(length).as_py() or 0 for length in lengths)) > MAX_NAMES:
             raise ValueError(
                 f"the names in its column {name} take {size:,} bytes, more than {MAX_NAMES:,}"
             )
-        table = table.set_column(place, name, column.cast(column.type.value_type))
+        table = table.set_column(place, name, column.cast(pa.string()))
     return table
 
 

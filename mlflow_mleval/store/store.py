@@ -5,7 +5,6 @@ by page, and say how a filter is spelled.
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import random
 import re
@@ -331,11 +330,10 @@ def check_active(held: Any, what: str, refused: type[MlevalError]) -> None:
 
 def asked(ids: Sequence[str] | None, names: Sequence[str] | None) -> tuple[list[str], list[str]]:
     """The ids and names of experiments that were given; without any, those of the environment."""
-    ids, names = list(ids or []), list(names or [])
     if not ids and not names:
-        ids = [i for i in [os.environ.get("MLFLOW_EXPERIMENT_ID")] if i]
-        names = [n for n in [os.environ.get("MLFLOW_EXPERIMENT_NAME")] if n and not ids]
-    return ids, names
+        ids = [os.environ.get("MLFLOW_EXPERIMENT_ID", "")]
+        names = [] if any(ids) else [os.environ.get("MLFLOW_EXPERIMENT_NAME", "")]
+    return [each for each in ids or () if each], [each for each in names or () if each]
 
 
 def ensure_experiment(client: MlflowClient, name: str) -> str:
@@ -421,12 +419,12 @@ def having(
 ) -> list[Run]:
     """Active runs with the tag, one of those for programs, of this value if one is given."""
     found = search(client, experiment_ids, schema.filter_of_packed(tag, value))
-    held = [run for run in found if tag in run.data.tags]
-    return [run for run in held if not value or run.data.tags[tag] == value]
+    held = (run for run in found if tag in run.data.tags)
+    return [run for run in held if value in ("", run.data.tags[tag])]
 
 
 #: What is noted of runs that were read, by store and run, and of how many this is kept.
-_noted: dict[str, dict[str, tuple[str, str]]] = {}
+_noted: dict[tuple[str, str], tuple[str, str]] = {}
 _MOST_NOTED = 100_000
 
 
@@ -434,31 +432,31 @@ def noted(client: MlflowClient, run_id: str) -> tuple[str, str]:
     """Where the artifacts of a run are said to lie, and the tag of its counts; both empty where it
     has none. Asks nothing of a run that a search has read.
     """
-    notes = _noted.setdefault(mlflow.get_tracking_uri(), {})
-    if run_id not in notes:
-        notes[run_id] = _note(opened(client.get_run(run_id)))
-    return notes[run_id]
+    if (known := _noted.get((mlflow.get_tracking_uri(), run_id))) is not None:
+        return known
+    return _note(opened(client.get_run(run_id)))
 
 
 def _note(run: Run) -> tuple[str, str]:
     tags = run.data.tags
     imported = tags.get(schema.TAG_KIND) == schema.KIND_IMPORT  # from a table, without artifacts
-    return "" if imported else str(run.info.artifact_uri), tags.get(schema.TAG_COUNTS, "")
+    note = "" if imported else str(run.info.artifact_uri), tags.get(schema.TAG_COUNTS, "")
+    _noted[mlflow.get_tracking_uri(), run.info.run_id] = note
+    return note
 
 
 def _noted_page(runs: Iterable[Run]) -> list[Run]:
     """The runs of a page, opened and noted, which share the text of their keys. What MLflow keeps
     of each metric of ours beside its value is dropped, for it is most of the memory.
     """
-    if sum(map(len, _noted.values())) > _MOST_NOTED:
+    if len(_noted) > _MOST_NOTED:
         _noted.clear()
-    notes, page = _noted.setdefault(mlflow.get_tracking_uri(), {}), []
-    for run in runs:
+    page = [*runs]
+    for run in page:
         data = run.data
         data._metrics = {sys.intern(key): value for key, value in data.metrics.items()}
         data._tags = {sys.intern(key): text for key, text in data.tags.items()}
-        page.append(opened(run))
-        notes[run.info.run_id] = _note(run)
+        _note(opened(run))
         if schema.TAG_METHOD in data.tags:
             data._metric_objs = []
     return page
@@ -677,18 +675,9 @@ def without_passwords(text: str) -> str:
 
 def context_tags() -> dict[str, str]:
     """What MLflow knows of where a run comes from, fit to be stored."""
-
-    def hide(record: logging.LogRecord) -> bool:
-        record.msg, record.args = redacted(record.getMessage()), ()
-        return True
-
     # It logs what went wrong, which may be how it read the file of credentials.
-    logger = logging.getLogger(resolve_tags.__module__)
-    logger.addFilter(hide)
-    try:
+    with suppress_logs(resolve_tags.__module__, re.compile("")):
         tags = resolve_tags()
-    finally:
-        logger.removeFilter(hide)
     return {key: without_passwords(value) for key, value in tags.items()}
 
 
