@@ -39,9 +39,8 @@ _MAKING = 60.0
 #: Milliseconds for which a promotion that was begun keeps others from the alias.
 _LEASE = 60_000
 #: What an entry must say.
-_NUMBER = int | float
-_ENTRY = dict.fromkeys(("evidence", "level", "asked", "number"), _NUMBER)
-_ENTRY |= dict.fromkeys(("candidate", "champion", "units", "time"), str)
+_ENTRY: dict[str, Any] = dict.fromkeys(("candidate", "champion", "units", "time"), str)
+_ENTRY |= dict.fromkeys(("evidence", "level", "asked", "number"), int | float)
 #: Characters of a name in an entry, and of a digest that stands for a name of any characters.
 _LONGEST, _SHORT = 300, 32
 

@@ -250,9 +250,8 @@ def _place(uri: str) -> _Place:
     from sqlalchemy.engine import make_url  # a third of what autologging would import
 
     url = make_url(uri)
-    is_lite = url.get_backend_name() == "sqlite"
-    in_memory = url.database in (None, ":memory:")
-    return _Place(url, Path(url.database) if is_lite and not in_memory else None, not is_lite)
+    is_lite, name = url.get_backend_name() == "sqlite", url.database or ":memory:"
+    return _Place(url, Path(name) if is_lite and name != ":memory:" else None, not is_lite)
 
 
 def is_elsewhere(uri: str) -> bool:
@@ -532,17 +531,15 @@ def _page_of_runs(
 def paged(ask: Callable[..., Any], identity: Callable[[Any], str], what: str) -> Iterator[Any]:
     """The pages of a search, each asked for with the token of the one before."""
     seen: set[str] = set()
-    tokens: set[str] = set()
     token = None
     while True:
         page = ask(page_token=token)
         yield page
         if not (token := page.token):
             return
-        new = {*map(identity, page)} - seen
-        seen |= new
-        _check_end(seen, what, bool(new) and token not in tokens)
-        tokens.add(token)
+        known = len(seen)
+        seen.update(map(identity, page))
+        _check_end(seen, what, len(seen) > known)
 
 
 def listed(ask: Callable[..., Any], identity: Callable[[Any], str], what: str) -> Iterator[Any]:
@@ -579,12 +576,10 @@ def run_of(client: MlflowClient, name: str) -> str:
     """
     if not is_model(name):
         return name
-    version = version_of(client, name)
-    if version is None:
-        model_id, run_id, known = name.removeprefix(_MODELS), None, ""
-    else:
-        model_id, run_id = id_of_version(version), version.run_id
-        source = without_passwords(str(version.source))
+    version, run_id, known = version_of(client, name), None, ""
+    model_id = name.removeprefix(_MODELS) if version is None else id_of_version(version)
+    if version is not None:
+        source, run_id = without_passwords(str(version.source)), version.run_id
         known = f": version {version.version} was registered from {source}"
     if model_id and not run_id:
         ask = partial(client.get_logged_model, model_id)
