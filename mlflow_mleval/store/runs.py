@@ -575,22 +575,21 @@ def log_report(
         before = {} if run is None else artifacts.contents_of(run, Path(folder))
         if new := run is None:
             run = create(client, experiment_id, run_name, all_tags)
-        run_id, status = run.info.run_id, "FAILED"
+        run_id, status = run.info.run_id, "FINISHED"
         try:
             client.update_run(run_id, "RUNNING", run_name[: schema.MAX_RUN_NAME])
-            try:
-                send(run, files)
-            except BaseException:
-                with suppress(Exception):  # the error that counts is the first
-                    send(run, before)
-                    status = run.info.status if before else status
-                raise
+            send(run, files)
             artifacts.remove(run, before.keys() - files.keys())
             all_tags |= {schema.TAG_UPDATED: str(int(time.time() * 1000)), MLFLOW_RUN_NOTE: note}
             logged = run.data.params
             about = {key: str(v) for key, v in (params or {}).items() if key not in logged}
             log(client, run_id, tags=packed(all_tags, run.data.tags), params=about)
-            status = "FINISHED"
+        except BaseException:
+            status = "FAILED"
+            with suppress(Exception):  # the error that counts is the first
+                send(run, before)
+                status = run.info.status if before else status
+            raise
         finally:
             end(client, run_id, status)
         if new and key and not artifacts.only_routes():  # by which nothing can be deleted

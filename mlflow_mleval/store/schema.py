@@ -671,6 +671,7 @@ MAX_CELLS, MAX_CSV, MAX_NAMES = 20_000_000, 64_000_000, 200_000_000
 LARGEST = 1e150
 _TEXT, _NO_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL), re.compile(r"[^][{}]+")
 _STEP = {"[": 1, "{": 1, "]": -1, "}": -1}
+_LONG = re.compile(rf"(?<![\d.])\d{{{MAX_DIGITS + 1},}}(?![\d.eE])")
 #: Only such text can hold numbers that are too large; all other is spared the slower way.
 _LARGE = re.compile(rf"[eE]|(?<!\d)\d{{{MAX_DIGITS + 1}}}")
 
@@ -691,15 +692,10 @@ def bounded_json(text: str, longest: int = MAX_TAG) -> Any:
     depth = max(accumulate(_STEP[char] for char in _NO_BRACKETS.sub("", bare)), default=0)
     if depth > MAX_DEPTH:
         raise ValueError(f"{depth:,} brackets are open within each other, more than {MAX_DEPTH}")
-    if not _LARGE.search(bare):
-        return json.loads(text, parse_constant=_finite)
-
-    def whole(number: str) -> int:
-        if (digits := len(number.lstrip("-"))) > MAX_DIGITS:
-            raise ValueError(f"a whole number has {digits:,} digits, more than {MAX_DIGITS}")
-        return int(number)
-
-    return json.loads(text, parse_constant=_finite, parse_int=whole, parse_float=_finite)
+    if long := _LONG.search(bare):
+        raise ValueError(f"a whole number has {len(long[0]):,} digits, more than {MAX_DIGITS}")
+    parse = _finite if _LARGE.search(bare) else None
+    return json.loads(text, parse_constant=_finite, parse_float=parse)
 
 
 def computable(value: Any) -> Any:
