@@ -202,7 +202,8 @@ def write(
             with suppress(Exception):
                 if isinstance(error, StoreError) and holds_result(held(run_id)):
                     return run_id  # only the store's last answer was lost
-                if ends:
+            if ends:
+                with suppress(Exception):
                     end(client, run_id, "FAILED")
             if not isinstance(error, StoreError):
                 raise

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import mlflow
 import numpy as np
+from mlflow import MlflowClient
 from mlflow.entities import Metric, Run
 from mlflow.utils import autologging_utils
 
@@ -174,17 +175,22 @@ def _send(payload: runs.Payload, parts: dict[str, Any], name: str | None) -> boo
     name = name or kept_for.get("name") or client.get_experiment(kept_for["id"]).name
     experiment_id = store.ensure_experiment(client, name)
 
-    def claimants(whole: bool) -> list[Run]:
-        claimed = store.having(client, [experiment_id], schema.TAG_CLAIM, payload.claim)
-        same = (run for run in claimed if run.data.tags.get(schema.TAG_DIGEST) == payload.digest)
-        return [run for run in same if not whole or runs.holds_result(run.data.tags)]
-
+    claimants = partial(_claimants, client, experiment_id, payload)
     # What was interrupted may have left a run, even a whole one of which only the answer was lost.
     held = claimants(True)
     begun = sorted(held or claimants(False), key=runs.age)
     where = {"run_id": begun[0].info.run_id} if begun else {"experiment_name": name}
     run_id = runs.write(payload, **where)
     return runs.settle(client, partial(claimants, True), run_id) != run_id or bool(held)
+
+
+def _claimants(
+    client: MlflowClient, experiment_id: str, payload: runs.Payload, whole: bool
+) -> list[Run]:
+    """The runs that were begun with this very result; if `whole` those that hold it."""
+    claimed = store.having(client, [experiment_id], schema.TAG_CLAIM, payload.claim)
+    same = (run for run in claimed if run.data.tags.get(schema.TAG_DIGEST) == payload.digest)
+    return [run for run in same if not whole or runs.holds_result(run.data.tags)]
 
 
 # --------------------------------------------------------------------------------------------------
