@@ -329,10 +329,12 @@ def check_active(held: Any, what: str, refused: type[MlevalError]) -> None:
 
 def asked(ids: Sequence[str] | None, names: Sequence[str] | None) -> tuple[list[str], list[str]]:
     """The ids and names of experiments that were given; without any, those of the environment."""
-    if not ids and not names:
-        ids = [os.environ.get("MLFLOW_EXPERIMENT_ID", "")]
-        names = [] if any(ids) else [os.environ.get("MLFLOW_EXPERIMENT_NAME", "")]
-    return [each for each in ids or () if each], [each for each in names or () if each]
+    if ids or names:
+        return [*(ids or ())], [*(names or ())]
+    if number := os.environ.get("MLFLOW_EXPERIMENT_ID"):
+        return [number], []
+    name = os.environ.get("MLFLOW_EXPERIMENT_NAME")
+    return [], [name] if name else []
 
 
 def ensure_experiment(client: MlflowClient, name: str) -> str:
