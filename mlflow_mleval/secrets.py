@@ -11,7 +11,7 @@ import json
 import os
 import re
 from base64 import b64encode, urlsafe_b64encode
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
@@ -57,8 +57,7 @@ _ESCAPES = (r"\\[abfnrtv]", r"%[0-9A-Fa-f]{2}", r"\\x[0-9a-f]{2}", r"\\u[0-9a-f]
 _BEGIN = rf"(?:(?<!\w)|{'|'.join(f'(?<={escape})' for escape in _ESCAPES)})(?<!\d\.)"
 _END = r"(?!\w|\.\d|[\w+.-]*://)"
 #: Addresses with passwords that were met in a store, the latest last.
-_met: OrderedDict[str, None] = OrderedDict()
-_MOST_MET = 100
+_met: deque[str] = deque(maxlen=100)
 
 
 def masked(uri: str) -> str:
@@ -96,22 +95,18 @@ def without_passwords(text: str, *uris: str) -> str:
 def remember(uri: str) -> None:
     """From now on keep the passwords of this address out of messages; of many, the last hundred."""
     if masked(uri) != uri:
-        _met[uri] = None
-        _met.move_to_end(uri)
-        while len(_met) > _MOST_MET:
-            _met.popitem(last=False)
+        if uri in _met:
+            _met.remove(uri)
+        _met.append(uri)
 
 
 def tells_a_secret(error: BaseException, *uris: str) -> bool:
     """Whether the text of an error, or of any that led to it, holds a secret."""
-    waiting: list[BaseException | None] = [error]
-    seen = {}
-    while waiting:
-        one = waiting.pop()
-        if one is not None and id(one) not in seen:
-            seen[id(one)] = one
-            waiting += [one.__cause__, one.__context__]
-    texts = [text for one in seen.values() for text in (str(one), repr(one))]
+    chain = [error]
+    for one in chain:  # which grows meanwhile
+        led = (one.__cause__, one.__context__)
+        chain += [each for each in led if each is not None and each not in chain]
+    texts = [text for one in chain for text in (str(one), repr(one))]
     return any(redacted(text, *uris) != text for text in texts)
 
 

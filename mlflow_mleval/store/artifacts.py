@@ -9,7 +9,6 @@ may read and write them.
 from __future__ import annotations
 
 import os
-import shutil
 import struct
 import tempfile
 import time
@@ -79,11 +78,10 @@ def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path 
     """An artifact of a run as a file in the folder, maybe out of the one that holds several; None
     where there is none. A ValueError if that one is not ours.
     """
-    data = None
-    if path in schema.IN_DATA:
-        data = _whole(client, run_id, schema.ARTIFACT_DATA, folder)
+    whole = partial(_whole, client, run_id, folder=folder)
+    data = whole(schema.ARTIFACT_DATA) if path in schema.IN_DATA else None
     if data is None:
-        return _whole(client, run_id, path, folder)
+        return whole(path)
     size = data.stat().st_size
     with data.open("rb") as file:
         file.seek(max(0, size - _END.size))
@@ -99,8 +97,7 @@ def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path 
             if is_there := name in together.namelist():
                 if together.getinfo(name).file_size > MOST_DATA:
                     raise ValueError(f"{name} is larger than what is written")
-                with together.open(name) as content, target.open("wb") as file:
-                    shutil.copyfileobj(content, file)
+                target.write_bytes(together.read(name))
     except Exception as error:
         raise ValueError(f"{schema.ARTIFACT_DATA} is damaged: {str(error)[:200]}") from error
     return target if is_there else None

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
@@ -64,12 +65,10 @@ class _NobodyWaits(SystemExit):
 
 @dataclass
 class Budget:
-    """Until when somebody waits for these threads; one that lies in another ends with it."""
+    """Until when somebody waits for these threads."""
 
     seconds: float
     renewed: bool = False
-    outer: Budget | None = None
-    most: int = MOST_ANSWER
     over: bool = False
     threads: set[int] = field(default_factory=set)
     until: float = 0.0
@@ -80,8 +79,7 @@ class Budget:
     @property
     def left(self) -> float:
         """Seconds; none where nobody waits."""
-        left = 0.0 if self.over else self.until - time.monotonic()
-        return max(0.0, left if self.outer is None else min(left, self.outer.left))
+        return 0.0 if self.over else max(0.0, self.until - time.monotonic())
 
     def close(self) -> None:
         """Nobody waits any more: the threads stop as soon as they run Python again."""
@@ -172,44 +170,38 @@ def bounded(
     most: int | None = None,
 ) -> T:
     """What the call returns, in at most so many seconds, which `mark` may renew."""
-    budget = Budget(
-        min(seconds, threading.TIMEOUT_MAX), renewed, _budget.get(), most or MOST_ANSWER
-    )
-    answers: list[T] = []
-    errors: list[BaseException] = []
-    done = threading.Event()
+    budget = Budget(min(seconds, threading.TIMEOUT_MAX), renewed)
+    answer: Future[T] = Future()
 
     def run() -> None:
         _budget.set(budget)
         try:
-            answers.append(within("", act))
+            answer.set_result(within("", act))
         except BaseException as error:
-            errors.append(error)
-        done.set()
+            answer.set_exception(error)
 
     # No executor: the interpreter would wait for its threads in the end.
     thread = threading.Thread(
         target=copy_context().run, args=(run,), daemon=True, name="mleval-store"
     )
-    size, pause = 0, _LOOK
+    pause, largest = _LOOK, most or MOST_ANSWER
     try:
         with environment(**_ASKING):
             thread.start()
-            while not done.wait(min(budget.left, pause)) and budget.left and size <= budget.most:
+            while not wait([answer], min(budget.left, pause)).done and budget.left:
                 began = time.monotonic()
-                size = _came(everywhere=most is not None)
+                if _came(everywhere=most is not None) > largest:
+                    raise StoreError(f"an answer has more than {largest:,} bytes")
                 pause = max(_LOOK, _RARELY * (time.monotonic() - began))
-        spent = not budget.left
         # As they are now: who stops answers nothing any more.
-        answer, error = answers[:1], errors[:1]
+        error = answer.exception() if answer.done() else StoreError(late())
+        spent = not budget.left
     finally:
         budget.close()
-    if answer:
-        return answer[0]
-    if size > budget.most:
-        raise StoreError(f"an answer has more than {budget.most:,} bytes")
+    if error is None:
+        return answer.result()
     # What fails because the time is over says so in many ways, and at the same moment.
-    raise StoreError(late()) if spent or not error else error[0]
+    raise StoreError(late()) if spent else error
 
 
 def _came(everywhere: bool) -> int:

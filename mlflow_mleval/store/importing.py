@@ -4,19 +4,18 @@ twice changes nothing.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import starmap
+from itertools import count, repeat, starmap
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, TypeAlias
 
 import mlflow
 import numpy as np
@@ -40,12 +39,13 @@ from mlflow_mleval.validation import one_of
 
 #: Dataset, method and seed (empty where there are no repeats).
 _Cell = tuple[str, str, str]
+_Results: TypeAlias = Mapping[_Cell, runs.Payload]
 #: What a run that was imported as a repeat has as its param.
 _SEED = "seed"
 #: Changes that a summary lists.
 _SHOWN = 20
 #: How often an import looks again whether others made the same runs meanwhile.
-_ROUNDS = 4
+_ROUNDS = 5
 
 
 @dataclass(frozen=True)
@@ -141,30 +141,30 @@ def import_results(
     """
     one_of(conventions, "conventions", schema.CONVENTIONS)
     table = read_results(source)
+    held = grouped_results(table)
+    is_known = conventions != schema.UNKNOWN_CONVENTIONS
+    stated = {schema.TAG_CONVENTIONS: conventions} if is_known else {}
     results = {
-        (dataset, method, seed): _Result(
+        (dataset, method, seed): runs.Payload(
             method,
             dataset,
-            held.means,
-            held.folds.folds,
-            held.folds.values,
-            tags={schema.TAG_CONVENTIONS: conventions},
+            of_one.means,
+            of_one.folds.folds,
+            of_one.folds.values,
+            kind=schema.KIND_IMPORT,
+            tags=stated,
             params={_SEED: seed} if seed else {},
-            status=schema.COMPLETE if held.means else schema.DNF,
-            warnings=held.warnings,
+            status=schema.COMPLETE if of_one.means else schema.DNF,
         )
-        for (dataset, method, seed), held in grouped_results(table).items()
+        for (dataset, method, seed), of_one in held.items()
     }
     client = store.connect(create=True)
     experiment_id = store.ensure_experiment(client, experiment_name)
-    earlier, _ = _imported(client, experiment_id)
     with runs.quiet():
-        outcomes = _write_all(client, experiment_id, results, earlier, progress or in_silence)
-        others = _settle(client, experiment_id, results, outcomes)
-    counts = Counter(created=0, updated=0, unchanged=len(others))
-    counts.update(outcome.what for outcome in outcomes.values())
-    counts["created"] -= len(others)
-    changes = [change for outcome in outcomes.values() for change in outcome.changes]
+        done, others, absent = _write_all(client, experiment_id, results, progress or in_silence)
+    counts = Counter(created=0, updated=0, unchanged=0)
+    counts.update(outcome.what for outcome in done.values())
+    changes = [change for cell in results for change in done[cell].changes]
     if others:
         told = some(starmap(result_name, others))
         changes.append(f"another import made the runs of {told} at the same time, which are kept")
@@ -172,28 +172,19 @@ def import_results(
         experiment_id,
         experiment_name,
         **counts,
-        unfinished=sum(r.status == schema.DNF for r in results.values()),
+        unfinished=sum(result.status == schema.DNF for result in results.values()),
         changes=tuple(changes),
-        absent=tuple(result_name(*cell) for cell in earlier if cell not in results),
-        warnings=(*table.attrs["notes"], *(w for r in results.values() for w in r.warnings)),
+        absent=tuple(starmap(result_name, absent)),
+        warnings=(*table.attrs["notes"], *(w for of_one in held.values() for w in of_one.warnings)),
     )
 
 
-@dataclass(frozen=True)
-class _Result(runs.Payload):
-    """What one run is to hold."""
+class _Outcome(NamedTuple):
+    """What writing one result did (created, updated, unchanged), its run, and what changed."""
 
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return some([result_name(self.dataset, self.method, self.params.get(_SEED, ""))])
-
-    def identity(self) -> dict[str, str]:
-        """The tags of a run that is about to hold the result."""
-        seed = {schema.TAG_SEED: self.params[_SEED]} if self.params else {}
-        own = {schema.TAG_CLAIM: self.claim, **seed}
-        return runs.marks(schema.KIND_IMPORT, self.method, self.dataset) | own
+    what: str
+    run_id: str
+    changes: Sequence[str] = ()
 
 
 def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run], list[Run]]:
@@ -202,99 +193,65 @@ def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run
 
     Where there are several, a whole one counts: the first that claimed the pair, else the latest.
     """
-    claims: dict[_Cell, list[Run]] = {}
-    for run in store.search(
-        client, [experiment_id], f"tags.`{schema.TAG_KIND}` = '{schema.KIND_IMPORT}'"
-    ):
-        if newer := schema.newer_schema(run.data.tags):
+    claims: dict[_Cell, list[Run]] = defaultdict(list)
+    kind = f"tags.`{schema.TAG_KIND}` = '{schema.KIND_IMPORT}'"
+    for run in store.search(client, [experiment_id], kind):
+        tags = run.data.tags
+        if newer := schema.newer_schema(tags):
             raise StoreError(f"run {run.info.run_id} has {newer}")
-        keys = schema.TAG_DATASET, schema.TAG_METHOD, schema.TAG_SEED
-        dataset, method, seed = (run.data.tags.get(key, "") for key in keys)
-        claims.setdefault((dataset, method, seed), []).append(run)
+        dataset, method = tags.get(schema.TAG_DATASET, ""), tags.get(schema.TAG_METHOD, "")
+        claims[dataset, method, tags.get(schema.TAG_SEED, "")].append(run)
     counting, later = {}, []
-    for pair, several in claims.items():
-        whole = [run for run in several if runs.holds_result(run.data.tags)]
-        claimed = sorted((run for run in whole if schema.TAG_CLAIM in run.data.tags), key=runs.age)
-        counting[pair] = claimed[0] if claimed else max(whole or several, key=runs.age)
+    for cell, several in claims.items():
+        by_age = sorted(several, key=runs.age)
+        whole = [run for run in by_age if runs.holds_result(run.data.tags)]
+        claimed = [run for run in whole if schema.TAG_CLAIM in run.data.tags]
+        counting[cell] = claimed[0] if claimed else (whole or by_age)[-1]
         later += claimed[1:]
     return counting, later
 
 
-def _settle(
-    client: MlflowClient,
-    experiment_id: str,
-    results: Mapping[_Cell, _Result],
-    outcomes: Mapping[_Cell, _Outcome],
-) -> list[_Cell]:
-    """Keep one run of each pair that several imports made at the same time; returns the pairs of
-    which it is another's.
+def _write_all(
+    client: MlflowClient, experiment_id: str, results: _Results, progress: Progress
+) -> tuple[dict[_Cell, _Outcome], list[_Cell], list[_Cell]]:
+    """Write what is missing, several runs at a time on a server; returns what that did, and the
+    cells of which the run is another import's, and which are not in the source.
 
     A store has no lock, so each import looks again after it has written: of several whole runs that
-    claim a pair the first is kept, and whoever sees a later one deletes it. Whoever is last sees
+    claim a cell the first is kept, and whoever sees a later one deletes it. Whoever is last sees
     them all, and all agree on the first, so that one stays.
     """
-    if all(outcome.what == "unchanged" for outcome in outcomes.values()):
-        return []
-    lost: dict[_Cell, None] = {}
-    written = {pair: outcome.run_id for pair, outcome in outcomes.items()}
+    done: dict[_Cell, _Outcome] = {}
+    others: dict[_Cell, None] = {}
+    starts = count(int(time.time() * 1000))  # new runs in the order of the source
+    told = threading.Lock()
+
+    def write(cell: _Cell, start: int) -> None:
+        outcome = _write(client, experiment_id, cell, results[cell], there.get(cell), start)
+        with told:
+            done[cell] = outcome
+            progress(len(done), len(results))
+
+    elsewhere = store.is_elsewhere(mlflow.get_tracking_uri())
     for _ in range(_ROUNDS):
-        counting, later = _imported(client, experiment_id)
+        there, later = _imported(client, experiment_id)
         for run in later:
             runs.withdraw(client, run.info.run_id)
-        kept = {pair: run.info.run_id for pair, run in counting.items()}
-        moved = {pair: results[pair] for pair in written if kept.get(pair) != written[pair]}
-        again = _write_all(client, experiment_id, moved, counting)
-        written |= {pair: outcome.run_id for pair, outcome in again.items()}
-        lost |= dict.fromkeys(pair for pair in moved if pair in counting)
-        if not moved:
+        kept = {cell: run.info.run_id for cell, run in there.items()}
+        open_cells = [c for c in results if c not in done or done[c].run_id != kept.get(c)]
+        others |= dict.fromkeys(cell for cell in open_cells if cell in done and cell in kept)
+        jobs = map(partial, repeat(write), open_cells, starts)
+        runs.together(jobs, runs.THREADS if elsewhere else 1)
+        if all(done[cell].what == "unchanged" for cell in open_cells):
             break
-    return list(lost)
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """What writing one result did (created, updated, unchanged), its changes, and its run."""
-
-    what: str
-    changes: list[str]
-    run_id: str
-
-
-def _write_all(
-    client: MlflowClient,
-    experiment_id: str,
-    results: Mapping[_Cell, _Result],
-    earlier: Mapping[_Cell, Run],
-    progress: Progress = in_silence,
-) -> dict[_Cell, _Outcome]:
-    """Write what is missing, new runs in the order of the source; several at a time on a server."""
-    outcomes: dict[_Cell, _Outcome] = {}
-    lock = threading.Lock()
-
-    def write(pair: _Cell, start: int) -> None:
-        outcome = _write(client, experiment_id, results[pair], earlier.get(pair), start)
-        with lock:
-            outcomes[pair] = outcome
-            progress(len(outcomes), len(results))
-
-    def jobs() -> Iterator[Callable[[], None]]:
-        begun = 0
-        for pair in results:
-            begun = max(int(time.time() * 1000), begun + 1)
-            yield partial(write, pair, begun)
-
-    if store.is_elsewhere(mlflow.get_tracking_uri()):
-        runs.together(jobs())
-    else:
-        for job in jobs():
-            job()
-    return {pair: outcomes[pair] for pair in results}
+    return done, [*others], [cell for cell in there if cell not in results]
 
 
 def _write(
     client: MlflowClient,
     experiment_id: str,
-    result: _Result,
+    cell: _Cell,
+    result: runs.Payload,
     run: Run | None,
     start: int,
 ) -> _Outcome:
@@ -305,30 +262,32 @@ def _write(
     """
     created = run is None
     if run is None:
-        parts = [schema.run_name(result.method, result.dataset), *result.params.values()]
-        run = runs.create(client, experiment_id, " · ".join(parts), result.identity(), start)
-    run_id, tags = run.info.run_id, run.data.tags
-    missing = _missing(result, run)
-    changed, finished = bool(missing.means or missing.tags), run.info.status == result.run_status
-    if finished and not changed:
-        return _Outcome("unchanged", [], run_id)
-    updated = tags.get(schema.TAG_UPDATED, "")
+        dataset, method, seed = cell
+        own = {schema.TAG_SEED: seed} if seed else {}
+        name = " · ".join([schema.run_name(method, dataset), *own.values()])
+        run = runs.create(client, experiment_id, name, result.identity() | own, start)
+    run_id, tags, stored = run.info.run_id, run.data.tags, _stored(run)
+    missing = _missing(result, tags, stored)
+    changed, ends = bool(missing.means or missing.tags), run.info.status != result.run_status
+    if not (changed or ends):
+        return _Outcome("unchanged", run_id)
+    updated, was_whole = tags.get(schema.TAG_UPDATED, ""), runs.holds_result(tags)
     timestamp = int(updated) if updated.isdecimal() else run.info.start_time
-    if runs.holds_result(tags) or any(result.means.get(m) != v for m, v in _stored(run).items()):
+    if was_whole or stored.items() - result.means.items():
         timestamp = max(int(time.time() * 1000), timestamp + 1)
         missing = replace(missing, tags={schema.TAG_UPDATED: str(timestamp), **missing.tags})
     try:
-        runs.put(client, run, missing, timestamp, ends=not finished)
+        runs.put(client, run, missing, timestamp, ends)
     except StoreError:
         if not runs.is_deleted(client, run_id):
             raise
-        created = True  # another import has withdrawn the run; `_settle` writes to the one kept
+        created = True  # another import has withdrawn the run, and the next look misses it
     if created:
-        return _Outcome("created", [], run_id)
+        return _Outcome("created", run_id)
     changes = ["an interrupted import was completed"]
-    if changed and runs.holds_result(tags):
-        changes = _changes_in_words(result, run, missing.tags)
-    return _Outcome("updated", [f"{result.name}: {change}" for change in changes], run_id)
+    if changed and was_whole:
+        changes = _changes_in_words(result.means, tags, stored, missing.tags)
+    return _Outcome("updated", run_id, [f"{result_name(*cell)}: {one}" for one in changes])
 
 
 def _stored(run: Run) -> dict[str, float]:
@@ -337,16 +296,14 @@ def _stored(run: Run) -> dict[str, float]:
     return {m: value for key, value in metrics if (m := schema.measure_of(key))}
 
 
-def _missing(result: _Result, run: Run) -> _Result:
-    """What a run lacks of its result."""
-    stored, tags = _stored(run), run.data.tags
+def _missing(
+    result: runs.Payload, tags: Mapping[str, str], stored: Mapping[str, float]
+) -> runs.Payload:
+    """What a run with these tags and measures lacks of its result."""
     gone = sorted(stored.keys() - result.means.keys())
     told = schema.encode_folds(result.folds, result.by_fold) if len(result.folds) else ""
     wanted = {schema.TAG_FOLDS: told, schema.TAG_WITHDRAWN: json.dumps(gone) if gone else ""}
     wanted |= {**result.tags, schema.TAG_STATUS: result.status}
-    unknown = wanted[schema.TAG_CONVENTIONS] == schema.UNKNOWN_CONVENTIONS
-    if unknown and schema.TAG_CONVENTIONS in tags:  # what is known stays
-        del wanted[schema.TAG_CONVENTIONS]
     different = {key: value for key, value in wanted.items() if tags.get(key, "") != value}
     means = {m: v for m, v in result.means.items() if stored.get(m) != v}
     by_fold = result.by_fold if schema.TAG_FOLDS in different else {}
@@ -359,23 +316,27 @@ def _missing(result: _Result, run: Run) -> _Result:
     return replace(result, means=means, folds=folds, by_fold=by_fold, tags=different)
 
 
-def _changes_in_words(result: _Result, run: Run, different: Mapping[str, str]) -> list[str]:
-    """What an update changed, in words."""
-    tags = run.data.tags
+def _changes_in_words(
+    means: Mapping[str, float],
+    tags: Mapping[str, str],
+    stored: Mapping[str, float],
+    different: Mapping[str, str],
+) -> list[str]:
+    """What an update to these means and different tags changes."""
     withdrawn = schema.withdrawn(tags)
-    old = {m: v for m, v in _stored(run).items() if m not in withdrawn}
-    new = {m: v for m, v in result.means.items() if old.get(m) != v}
+    old = {m: v for m, v in stored.items() if m not in withdrawn}
     changes = []
-    for m, v in new.items():
+    for m, v in means.items():
         if m not in old:
             changes.append(f"{m} {v:.6g} added")
-            continue
-        digits = 17 if f"{old[m]:.6g}" == f"{v:.6g}" else 6  # as many as tell them apart
-        changes.append(f"{m} {old[m]:.{digits}g} -> {v:.{digits}g}")
-    changes += [f"{m} {v:.6g} withdrawn" for m, v in old.items() if m not in result.means]
-    for key, label in ((schema.TAG_CONVENTIONS, "conventions"), (schema.TAG_STATUS, "status")):
+        elif old[m] != v:
+            digits = 17 if f"{old[m]:.6g}" == f"{v:.6g}" else 6  # as many as tell them apart
+            changes.append(f"{m} {old[m]:.{digits}g} -> {v:.{digits}g}")
+    changes += [f"{m} {old[m]:.6g} withdrawn" for m in old if m not in means]
+    for key in (schema.TAG_CONVENTIONS, schema.TAG_STATUS):
         if key in different:
-            changes.append(f"{label} {tags.get(key)} -> {different[key]}")
+            what, before = key.removeprefix(schema.TAG_PREFIX), tags.get(key, "unknown")
+            changes.append(f"{what} {before} -> {different[key]}")
     if schema.TAG_FOLDS in different:
         changes.append("values by fold changed")
     return changes
@@ -385,9 +346,9 @@ def _changes_in_words(result: _Result, run: Run, different: Mapping[str, str]) -
 # Results an answer into the store, and out of it again: one run a method and data set, its answers
 # as a table.
 
-#: SHA-256 of the answers that a run holds, and where.
+#: Where a run holds the answers, and what is told of them in the file's metadata.
 ARTIFACT_ANSWERS = "mleval/answers.parquet"
-_META = b"mleval.answers"
+_META, _TOLD = b"mleval.answers", ("digest", "counted", "passing", "notes", "words")
 
 
 def import_answers(
@@ -409,28 +370,14 @@ def import_answers(
     }
     created = 0
     for done, ((method, dataset), answers) in enumerate(results.items(), 1):
-        # values as numbers, the rest as text
-        about = answers.about.astype(object).where(answers.about.notna(), "").astype(str)
-        values = answers.values.add_prefix("value:")
-        frame = pd.concat([values, about.add_prefix("about:")], axis=1)
-        arrow = pa.Table.from_pandas(frame.reset_index(names=INSTANCE), preserve_index=False)
-        meta: dict[str, Any] = {"digest": answers.digest, "counted": answers.counted}
-        meta["passing"] = list(answers.passing)
-        texts = {"notes": list(answers.notes), "words": list(answers.words)}
-        meta |= {key: lines for key, lines in texts.items() if lines}
-        buffer = io.BytesIO()
-        pq.write_table(arrow.replace_schema_metadata({_META: json.dumps(meta)}), buffer)
-        table = buffer.getvalue()
-        digest = hashlib.sha256(
-            "\0".join((method, dataset)).encode("utf-8", "surrogatepass") + table
-        ).hexdigest()
+        table = _parquet_of(answers)
+        digest = schema.sha256_of("\0".join((method, dataset, table.hex())))
         run = earlier.get(digest)
-        if run is None or run.data.tags.get(schema.TAG_STATUS) != schema.COMPLETE:
-            means = answers.values.groupby(level=0).mean().mean().to_dict()
+        if run is None or not runs.holds_result(run.data.tags):
             payload = runs.Payload(
                 method,
                 dataset,
-                means,
+                answers.values.groupby(level=0).mean().mean().to_dict(),
                 tags={schema.TAG_ANSWERS: digest},
                 files={ARTIFACT_ANSWERS: table},
             )
@@ -454,6 +401,18 @@ def import_answers(
     )
 
 
+def _parquet_of(answers: Answers) -> bytes:
+    """Values as numbers, the rest as text, and what is told of them."""
+    about = answers.about.astype(object).where(answers.about.notna(), "").astype(str)
+    values = answers.values.add_prefix("value:")
+    frame = pd.concat([values, about.add_prefix("about:")], axis=1)
+    table = pa.Table.from_pandas(frame.reset_index(names=INSTANCE), preserve_index=False)
+    meta = json.dumps({name: getattr(answers, name) for name in _TOLD})
+    buffer = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata({_META: meta}), buffer)
+    return buffer.getvalue()
+
+
 def read_imported(client: MlflowClient, run: Run, grades: Mapping[str, Sequence[str]]) -> Answers:
     """The answers of a run, with what is graded as numbers."""
 
@@ -461,31 +420,28 @@ def read_imported(client: MlflowClient, run: Run, grades: Mapping[str, Sequence[
         head = decoded(lambda: pq.ParquetFile(path))
         refuse_cells(head.metadata.num_rows, len(head.schema_arrow.names))
         text = (head.schema_arrow.metadata or {}).get(_META, b"{}").decode("utf-8", "replace")
-        meta = {"passing": [], "notes": [], "words": [], **bounded_json(text, 1_000_000)}
+        told = dict.fromkeys(_TOLD, ()) | bounded_json(text, 1_000_000)
         frame = decoded(lambda: head.read().to_pandas(ignore_metadata=True))
         if INSTANCE not in frame:
             raise ValueError(f"it has no column {INSTANCE}")
         frame.index = pd.Index(frame[INSTANCE].astype(str), name=INSTANCE, dtype=object)
         values, about = (
-            frame[[c for c in frame if c.startswith(kind)]].rename(
-                columns=lambda c: c.partition(":")[2]
-            )
-            for kind in ("value:", "about:")
+            frame.filter(regex=f"^{kind}:").rename(columns=lambda c: c.partition(":")[2])
+            for kind in ("value", "about")
         )
         values = values.astype(float)
         if (np.abs(values.to_numpy()) > LARGEST).any() or not {"link", "asked"} <= set(about):
             raise ValueError(
                 "it holds a number that is infinite or too large, or does not say what was asked"
             )
-        counted = meta.get("counted")
         return Answers(
             values,
             about,
-            str(meta.get("digest", "")),
-            counted if type(counted) is int else None,
-            passing=tuple(m for m in values if m in meta["passing"]),
-            notes=tuple(map(str, meta["notes"])),
-            words=tuple(map(str, meta["words"])),
+            str(told["digest"]),
+            told["counted"] if type(told["counted"]) is int else None,
+            passing=tuple(m for m in values if m in told["passing"]),
+            notes=tuple(map(str, told["notes"])),
+            words=tuple(map(str, told["words"])),
         )
 
     answers = artifact(client, run.info.run_id, ARTIFACT_ANSWERS, answers_in)

@@ -9,19 +9,16 @@ of one run, the register.
 from __future__ import annotations
 
 import json
-import math
 import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
 import mlflow
-import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run, ViewType
 
@@ -41,6 +38,9 @@ _OF = "register"
 _MAKING = 60.0
 #: Milliseconds for which a promotion that was begun keeps others from the alias.
 _LEASE = 60_000
+#: What an entry must say.
+_ENTRY: dict[str, Any] = dict.fromkeys(("candidate", "champion", "units", "time"), str)
+_ENTRY |= dict.fromkeys(("evidence", "level", "asked", "number"), int | float)
 #: Characters of a name in an entry, and of a digest that stands for a name of any characters.
 _LONGEST, _SHORT = 300, 32
 
@@ -61,10 +61,9 @@ class Register:
         where it is deleted, or not the only one.
         """
         client = store.connect(create=create)
-        with quiet(), store.store_errors("write to" if create else "read"):
-            runs = _registers(client, name)
-            if not runs and create:
-                runs = _new_register(client, name)
+        runs = _registers(client, name)
+        if not runs and create:
+            runs = _new_register(client, name)
         if not runs:
             raise StoreError(f"there is no {name!r} in {store.store_name()}.")
         ids = [run.info.run_id for run in runs]
@@ -84,17 +83,13 @@ class Register:
 
     def enter(self, key: str, text: str, number: int) -> bool:
         """Write an entry with this number; False where another process was quicker."""
-        name = f"{key}/{number}"
-        with (
-            store.store_errors("write to"),
-            alone(f"register {mlflow.get_tracking_uri()} {self.run_id}"),  # for stores of files
-        ):
+        with alone(f"register {mlflow.get_tracking_uri()} {self.run_id}"):  # for stores of files
             try:
-                self.client.log_param(self.run_id, name, text)
+                self.client.log_param(self.run_id, f"{key}/{number}", text)
             except StoreError:
-                if name not in self.client.get_run(self.run_id).data.params:
+                if number not in self.entries(key):
                     raise
-            return self.client.get_run(self.run_id).data.params[name] == text
+            return self.entries(key)[number] == text
 
 
 def _registers(client: MlflowClient, name: str) -> list[Run]:
@@ -104,7 +99,7 @@ def _registers(client: MlflowClient, name: str) -> list[Run]:
         return [run] if _OF in run.data.params else []
 
     search = partial(client.search_experiments, view_type=ViewType.ALL, max_results=store.PAGE)
-    where = f"params.{_OF} = '{_digest(name)[:_SHORT]}'"
+    where = f"params.{_OF} = '{schema.sha256_of(name)[:_SHORT]}'"
     found: list[Run] = []
     for each in store.paged(search, lambda experiment: experiment.experiment_id, "experiments"):
         ids = [experiment.experiment_id for experiment in each]
@@ -137,7 +132,7 @@ def _new_register(client: MlflowClient, name: str) -> list[Run]:
         run_id = create(client, experiment_id, name, own).info.run_id
         client.set_experiment_tag(experiment_id, schema.TAG_REGISTER, run_id)
         end(client, run_id, "FINISHED")
-        client.log_param(run_id, _OF, _digest(name)[:_SHORT])
+        client.log_param(run_id, _OF, schema.sha256_of(name)[:_SHORT])
         return [client.get_run(run_id)]
 
 
@@ -185,27 +180,24 @@ class Ledger:
 
     def claim(self) -> int:
         """The number of a gate, which no other has."""
-        claims = self.register.entries("gate")
-        self._check_numbers(claims)
-        token, number = uuid4().hex, len(claims) + 1
+        token, number = uuid4().hex, len(self._claims()) + 1
         while not self.register.enter("gate", token, number):
             number += 1
         return number
 
     def gates(self) -> list[Gate]:
         """All gates in their order; a StoreError where the ledger was changed."""
-        entries, claims = self.register.entries("entry"), self.register.entries("gate")
-        self._check_numbers(claims)
+        claims, entries = self._claims(), self.register.entries("entry")
         if beyond := entries.keys() - claims.keys():
             raise self._changed(f"entry {min(beyond)} has no gate")
         runs = store.search(self.register.client, [self.register.experiment_id])
-        by_id = {run.info.run_id: run for run in runs}
+        texts = {run.info.run_id: run.data.tags.get(schema.TAG_ENTRY, "") for run in runs}
+        alpha, error = self.register.entries("terms").get(1, "0 fdr").split()
         found: list[Gate] = []
         for number in claims:
-            values = self._values(number, entries[number], by_id) if number in entries else None
+            values = self._values(number, entries[number], texts) if number in entries else None
             gate = Gate(number, values)
             if values is not None and gate.shipped:
-                alpha, error = self.register.entries("terms").get(1, "0 fdr").split()
                 ships = sum(before.shipped for before in found)
                 level = min(values["level"], ledger_level(float(alpha), number, ships, error))
                 if values["evidence"] * level * (1 + 1e-9) < 1:
@@ -222,37 +214,32 @@ class Ledger:
         text = json.dumps({"number": number, "time": now()} | about, sort_keys=True)
         tags = {schema.TAG_KIND: schema.KIND_GATE, schema.TAG_ENTRY: text}
         name = f"gate {number}: {values['decision']}"
-        with quiet():
-            made = create(client, self.register.experiment_id, name, store.context_tags() | tags)
+        origin = store.context_tags()
+        made = create(client, self.register.experiment_id, name, origin | tags)
         run_id = str(made.info.run_id)
-        if not self.register.enter("entry", f"{run_id} {_digest(text)}", number):
+        if not self.register.enter("entry", f"{run_id} {schema.sha256_of(text)}", number):
             raise self._changed(f"entry {number} is somebody else's")
         with suppress(Exception):  # the entry counts already
             end(client, run_id, "FINISHED")
         return run_id
 
-    def _check_numbers(self, claims: Mapping[int, str]) -> None:
-        """Refuse numbers that are not 1, 2 … without a gap."""
+    def _claims(self) -> dict[int, str]:
+        """The numbers that were taken: 1, 2 … without a gap."""
+        claims = self.register.entries("gate")
         if gaps := [n for n, claimed in enumerate(claims, 1) if n != claimed]:
             raise self._changed(f"gate {gaps[0]} is missing before gate {max(claims)}")
+        return claims
 
-    def _values(self, number: int, entry: str, runs: Mapping[str, Run]) -> Mapping[str, Any]:
-        """What an entry says, as it was registered."""
+    def _values(self, number: int, entry: str, texts: Mapping[str, str]) -> Mapping[str, Any]:
+        """What an entry says, as it was registered; by the text of each run."""
         run_id, _, digest = entry.partition(" ")
-        if run_id not in runs:
+        if run_id not in texts:
             raise self._changed(f"entry {number} is missing")
-        text = runs[run_id].data.tags.get(schema.TAG_ENTRY, "")
         with suppress(ValueError, TypeError, LookupError):
-            values = bounded_json(text)
-            numbers = [values[name] for name in ("evidence", "level", "asked", "number")]
-            texts = [values[name] for name in ("candidate", "champion", "units", "time")]
-            if (
-                _digest(text) == digest
-                and values["number"] == number
-                and values["decision"] in ("ship", "block", "run more")
-                and all(isinstance(x, int | float) and 0 <= x < math.inf for x in numbers)
-                and all(isinstance(text, str) for text in texts)
-            ):
+            values = bounded_json(texts[run_id])
+            own = schema.sha256_of(texts[run_id]) == digest and values["number"] == number
+            typed = all(isinstance(values[name], kind) for name, kind in _ENTRY.items())
+            if own and typed and values["decision"] in ("ship", "block", "run more"):
                 return dict(values)
         raise self._changed(f"entry {number} is not what was entered")
 
@@ -263,13 +250,9 @@ class Ledger:
         )
 
 
-def _digest(text: str) -> str:
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def now() -> str:
     """The time to the second, in UTC."""
-    return str(pd.Timestamp(int(time.time()), unit="s"))
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
 
 
 # --------------------------------------------------------------------------------------------------
@@ -294,37 +277,36 @@ def promote(model: str, alias: str, version: str, judged: str) -> str | None:
                 f"{judged} was judged. Gate against what it points to now."
             )
 
-    with quiet():
-        check()
-        register = Register.open(PROMOTIONS)
-        key = _digest(f"{model}@{alias}")[:_SHORT]
-        entries, now = register.entries(key), int(time.time() * 1000)
-        number = max(entries, default=0)
-        begun = re.search(r" (\d+) \d+ (\d{1,15}) \w+$", entries.get(number, ""))  # from, to, when
-        recent = begun is not None and begun[1] == judged and 0 <= now - int(begun[2]) < _LEASE
-        mine = f"{model[:200]}@{alias[:100]} {judged} {version} {now} {uuid4().hex}"
-        if recent or not register.enter(key, mine, number + 1):
-            raise StoreError(
-                f"{model} {version} was not promoted: another gate is moving the alias {alias!r}. "
-                "Gate again in a minute."
-            )
-        check()
-        try:
-            client.set_registered_model_alias(model, alias, version)
-        except Exception:
-            with suppress(Exception):
-                if current() == version:  # only the store's answer was lost
-                    return None
-            raise
-        try:
-            now_at = current()
-        except Exception as error:
-            return (
-                f"{model}@{alias} was moved to version {version}. Whether another has moved it "
-                f"since is not known: {store.reason(error)}."
-            )
-        if now_at != version:
-            raise StoreError(f"the alias {alias!r} was moved to version {now_at} at the same time.")
+    check()
+    register = Register.open(PROMOTIONS)
+    key = schema.sha256_of(f"{model}@{alias}")[:_SHORT]
+    entries, now = register.entries(key), int(time.time() * 1000)
+    number = max(entries, default=0)
+    begun = re.search(r" (\d+) \d+ (\d{1,15}) \w+$", entries.get(number, ""))  # from, to, when
+    recent = begun is not None and begun[1] == judged and 0 <= now - int(begun[2]) < _LEASE
+    mine = f"{model[:200]}@{alias[:100]} {judged} {version} {now} {uuid4().hex}"
+    if recent or not register.enter(key, mine, number + 1):
+        raise StoreError(
+            f"{model} {version} was not promoted: another gate is moving the alias {alias!r}. "
+            "Gate again in a minute."
+        )
+    check()
+    try:
+        client.set_registered_model_alias(model, alias, version)
+    except Exception:
+        with suppress(Exception):
+            if current() == version:  # only the store's answer was lost
+                return None
+        raise
+    try:
+        now_at = current()
+    except Exception as error:
+        return (
+            f"{model}@{alias} was moved to version {version}. Whether another has moved it "
+            f"since is not known: {store.reason(error)}."
+        )
+    if now_at != version:
+        raise StoreError(f"the alias {alias!r} was moved to version {now_at} at the same time.")
     return None
 
 
@@ -342,10 +324,8 @@ def looks_of(run_id: str, champion: str) -> dict[str, Any] | None:
 
 def remember_looks(run_id: str, champion: str, looks: Mapping[str, Any]) -> None:
     """Let a run remember them."""
-    client = store.connect()
     tags = {schema.TAG_LOOKS.format(champion): json.dumps(looks)}
-    with quiet():
-        log(client, run_id, tags=tags)
+    log(store.connect(), run_id, tags=tags)
 
 
 def log_gate(run_id: str, files: Mapping[str, str], decision: str) -> None:

@@ -49,7 +49,7 @@ Content: TypeAlias = str | bytes | Callable[[], str | bytes]
 BATCH = 900
 #: Files that are sent at once; on a server with several workers each request waits longer than it
 #: works.
-_THREADS = 8
+THREADS = 8
 #: The tag of a run whose parameters MLflow's own autologging has logged.
 _ESTIMATOR = "estimator_class"
 #: The page's address under the server's.
@@ -88,6 +88,7 @@ class Payload:
     note: The description of the run's page, where it has none.
     model_id: The LoggedModel that the metrics are of. Default: the one that the run made or took.
     status: Whether the method finished: complete, or dnf.
+    kind: Whether it was evaluated here, or imported.
     claim: What tells this result from an equal one; it stays the same however often the result is
         sent.
     """
@@ -105,6 +106,7 @@ class Payload:
     note: str = ""
     model_id: str | None = None
     status: str = schema.COMPLETE
+    kind: str = schema.KIND_EVALUATION
     claim: str = field(default_factory=lambda: uuid4().hex, compare=False)
 
     @property
@@ -131,18 +133,26 @@ class Payload:
             for m, values in self.by_fold.items()
         }
         entries = list(self.history)
-        for curves, model in ((measures, model_id), ({**by_fold, **self.curves}, None)):
-            for key, values in curves.items():
-                for step, value in values.items():
-                    if math.isfinite(value):
-                        where = timestamp, int(step), model
-                        entries.append(Metric(key, float(value), *where, **data))
+        for key, values in {**measures, **by_fold, **self.curves}.items():
+            model = model_id if key in measures else None
+            entries += [
+                Metric(key, float(value), timestamp, int(step), model, **data)
+                for step, value in values.items()
+                if math.isfinite(value)
+            ]
         return entries
 
     def identity(self) -> dict[str, str]:
         """The tags of a run that is about to hold the result."""
-        own = {schema.TAG_DIGEST: self.digest, schema.TAG_CLAIM: self.claim}
-        return marks(schema.KIND_EVALUATION, self.method, self.dataset) | own
+        imported = self.kind == schema.KIND_IMPORT  # and may change
+        return {
+            schema.TAG_STATUS: schema.INCOMPLETE,
+            schema.TAG_KIND: self.kind,
+            schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION),
+            schema.TAG_METHOD: self.method,
+            schema.TAG_DATASET: self.dataset,
+            schema.TAG_CLAIM: self.claim,
+        } | ({} if imported else {schema.TAG_DIGEST: self.digest})
 
 
 def write(
@@ -167,17 +177,15 @@ def write(
         run_id = target(run_id)
     with quiet():
         if run_id is None:
-            with store.reading():
-                experiment_id = (
-                    store.ensure_experiment(client, experiment_name)
-                    if experiment_name is not None
-                    else present(_get_experiment_id())
-                )
+            if experiment_name is not None:
+                experiment_id = store.ensure_experiment(client, experiment_name)
+            else:
+                with store.quick(), store.store_errors("read"):
+                    experiment_id = present(_get_experiment_id())
             now = str(int(time.time() * 1000))
             own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: now}
             name = schema.run_name(payload.method, payload.dataset)
-            with store.quick():  # often the first request
-                run = create(client, experiment_id, name, store.context_tags() | own)
+            run = create(client, experiment_id, name, store.context_tags() | own)
             ends = True
         else:
             run = run or existing(run_id)
@@ -191,10 +199,11 @@ def write(
             with store.store_errors("write to"):
                 put(client, run, payload, int(run.data.tags[schema.TAG_UPDATED]), ends)
         except BaseException as error:
-            if _is_there(client, run_id, payload) and isinstance(error, StoreError):
-                return run_id
+            with suppress(Exception):
+                if isinstance(error, StoreError) and holds_result(held(run_id)):
+                    return run_id  # only the store's last answer was lost
             if ends:
-                with store.quick(), suppress(Exception):
+                with suppress(Exception):
                     end(client, run_id, "FAILED")
             if not isinstance(error, StoreError):
                 raise
@@ -237,18 +246,16 @@ def held(run_id: str | None, experiment_name: str | None = None) -> dict[str, st
     client = store.connect(create=True)
     if experiment_name is None:
         run_id = target(run_id)
-    with store.quick():
-        if run_id is None:
-            client.search_experiments(max_results=1)
-            return {}
-        return dict(store.opened(client.get_run(run_id)).data.tags)
+    if run_id is None:
+        client.search_experiments(max_results=1)
+        return {}
+    return dict(store.opened(client.get_run(run_id)).data.tags)
 
 
 def experiment_of(run_id: str, run: Run | None = None) -> str:
     """The name of the run's experiment; of a run that has just been read, too."""
     client = store.connect()
-    with store.quick():
-        return client.get_experiment((run or client.get_run(run_id)).info.experiment_id).name
+    return client.get_experiment((run or client.get_run(run_id)).info.experiment_id).name
 
 
 def holds_result(tags: Mapping[str, str]) -> bool:
@@ -286,17 +293,6 @@ def withdraw(client: MlflowClient, run_id: str) -> None:
 def is_deleted(client: MlflowClient, run_id: str) -> bool:
     """Whether somebody has deleted the run."""
     return client.get_run(run_id).info.lifecycle_stage != "active"
-
-
-def marks(kind: str, method: str, dataset: str) -> dict[str, str]:
-    """The tags of a run that is about to hold what a method reached on a dataset."""
-    return {
-        schema.TAG_STATUS: schema.INCOMPLETE,
-        schema.TAG_KIND: kind,
-        schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION),
-        schema.TAG_METHOD: method,
-        schema.TAG_DATASET: dataset,
-    }
 
 
 def quiet():
@@ -338,13 +334,13 @@ def log(
     params: Mapping[str, str] | None = None,
 ) -> None:
     """Write to a run in few requests; tags, made by `packed`, and parameters go with the last."""
-    batches = [metrics[i : i + BATCH] for i in range(0, len(metrics), BATCH)] or [[]]
-    for batch in batches[:-1]:
+    *first, last = [metrics[i : i + BATCH] for i in range(0, len(metrics), BATCH)] or [()]
+    for batch in first:
         client.log_batch(run_id, batch)
     own_tags = [RunTag(k, v) for k, v in (tags or {}).items()]
-    own_params = [Param(k, v) for k, v in (params or {}).items()]
-    if batches[-1] or own_tags or own_params:
-        client.log_batch(run_id, batches[-1], own_params, own_tags)
+    own_params = [Param(k, v[:MAX_PARAM]) for k, v in (params or {}).items()]
+    if last or own_tags or own_params:
+        client.log_batch(run_id, last, own_params, own_tags)
 
 
 def end(client: MlflowClient, run_id: str, status: str) -> None:
@@ -388,8 +384,8 @@ def send(run: Run, files: Mapping[str, Content], jobs: Sequence[Callable[[], Non
         together(chain(jobs, uploads(folder)))
 
 
-def together(jobs: Iterable[Callable[[], None]]) -> None:
-    """Do the jobs, several at a time, begun in their order; the first failure ends it."""
+def together(jobs: Iterable[Callable[[], None]], threads: int = THREADS) -> None:
+    """Do the jobs, so many at a time, begun in their order; the first failure ends it."""
     waiting, turn = iter(jobs), threading.Lock()
     failures: list[BaseException] = []
 
@@ -405,15 +401,15 @@ def together(jobs: Iterable[Callable[[], None]]) -> None:
             failures.append(error)
 
     # Those of an executor would hold up the interpreter's end as long as a store does not answer.
-    threads = [
+    workers = [
         threading.Thread(target=copy_context().run, args=(work,), daemon=True)
-        for _ in range(_THREADS)
+        for _ in range(threads)
     ]
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
     except BaseException as error:  # somebody presses Ctrl-C
         failures.append(error)
         raise
@@ -425,8 +421,7 @@ def existing(run_id: str) -> Run:
     """A run that `write` may write to, with what it holds."""
     client = store.connect(create=True)
     try:
-        with store.quick():
-            run = store.opened(client.get_run(run_id))
+        run = store.opened(client.get_run(run_id))
     except StoreError as error:
         if error.code != "RESOURCE_DOES_NOT_EXIST":
             raise
@@ -436,15 +431,6 @@ def existing(run_id: str) -> Run:
     if newer := schema.newer_schema(run.data.tags):
         raise RunRefusedError(f"run {run_id} has {newer}")
     return run
-
-
-def _is_there(client: MlflowClient, run_id: str, payload: Payload) -> bool:
-    """Whether the run holds its result, and only the store's last answer was lost."""
-    with store.quick(), suppress(Exception):
-        data = store.opened(client.get_run(run_id)).data
-        finite = {schema.metric_key(m) for m, v in payload.means.items() if math.isfinite(v)}
-        return holds_result(data.tags) and finite <= data.metrics.keys()
-    return False
 
 
 def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
@@ -504,7 +490,7 @@ def put(client: MlflowClient, run: Run, payload: Payload, timestamp: int, ends: 
     if payload.note and MLFLOW_RUN_NOTE not in run.data.tags:
         tags[MLFLOW_RUN_NOTE] = with_link(payload.note, run.info.experiment_id)
     logged = payload.params if _ESTIMATOR in run.data.tags else run.data.params
-    params = {key: value[:MAX_PARAM] for key, value in payload.params.items() if key not in logged}
+    params = {key: value for key, value in payload.params.items() if key not in logged}
     if len(metrics) > BATCH and holds_result(run.data.tags):
         # more than one request: the status, which makes it count, goes with the last
         log(client, run_id, tags={schema.TAG_STATUS: schema.INCOMPLETE})
@@ -516,7 +502,6 @@ def put(client: MlflowClient, run: Run, payload: Payload, timestamp: int, ends: 
 # A report stored as a run, so that others find it in MLflow's UI beside the runs that it compares.
 
 _CUT = "\n\n… (cut; the whole is in " + schema.ARTIFACT_SUMMARY + ")"
-_MAX_PARAM = 500
 #: Seconds to wait for other processes that write the same report.
 _PATIENCE = 600
 
@@ -591,29 +576,21 @@ def log_report(
         before = {} if run is None else artifacts.contents_of(run, Path(folder))
         if new := run is None:
             run = create(client, experiment_id, run_name, all_tags)
-        run_id, status = run.info.run_id, "FAILED"
+        run_id, status = run.info.run_id, "FINISHED"
         try:
             client.update_run(run_id, "RUNNING", run_name[: schema.MAX_RUN_NAME])
-            try:
-                send(run, files)
-            except BaseException:
-                with suppress(Exception):  # the error that counts is the first
-                    send(run, before)
-                    status = run.info.status if before else status
-                raise
+            send(run, files)
             artifacts.remove(run, before.keys() - files.keys())
-            own_tags = {
-                **all_tags,
-                schema.TAG_UPDATED: str(int(time.time() * 1000)),
-                **({MLFLOW_RUN_NOTE: note} if note else {}),
-            }
-            about = {
-                key: str(value)[:_MAX_PARAM]
-                for key, value in (params or {}).items()
-                if key not in run.data.params
-            }
-            log(client, run_id, tags=packed(own_tags, run.data.tags), params=about)
-            status = "FINISHED"
+            all_tags |= {schema.TAG_UPDATED: str(int(time.time() * 1000)), MLFLOW_RUN_NOTE: note}
+            logged = run.data.params
+            about = {key: str(v) for key, v in (params or {}).items() if key not in logged}
+            log(client, run_id, tags=packed(all_tags, run.data.tags), params=about)
+        except BaseException:
+            status = "FAILED"
+            with suppress(Exception):  # the error that counts is the first
+                send(run, before)
+                status = run.info.status if before else status
+            raise
         finally:
             end(client, run_id, status)
         if new and key and not artifacts.only_routes():  # by which nothing can be deleted

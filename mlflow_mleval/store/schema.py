@@ -16,10 +16,10 @@ import json
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -153,11 +153,10 @@ ARTIFACT_DATA = "mleval/data.zip"
 IN_DATA = (ARTIFACT_COUNTS, ARTIFACT_FOLDS, ARTIFACT_PROFILE)
 
 MAX_RUN_NAME = 250
-#: Digits tried in turn until the folds fit a tag; None is unrounded.
-_DIGITS = (None, 8, 6, 4)
-#: Decimals tried in turn until the errors of a soft profile fit a tag; of more than a float has,
-#: it stays as it is.
-_DECIMALS = (400, 8, 6, 5, 4)
+#: Digits tried in turn until the folds fit a tag, where unrounded ones do not.
+_DIGITS = (8, 6, 4)
+#: Decimals tried in turn until the errors of a soft profile fit a tag; None is unrounded.
+_DECIMALS = (None, 8, 6, 5, 4)
 #: A tag that claims more labels than these is not believed; nor is one with more errors a row, or
 #: in all rows.
 _MOST_LABELS, MOST_ERRORS, _MOST_CELLS = 10_000_000, 100_000, 1_000_000
@@ -250,16 +249,14 @@ def withdrawn(tags: Mapping[str, str]) -> frozenset[str]:
     >>> sorted(withdrawn({"mleval.withdrawn": '["f1"]'})), sorted(withdrawn({}))
     (['f1'], [])
     """
-    try:
-        return decode_withdrawn(tags[TAG_WITHDRAWN]) if TAG_WITHDRAWN in tags else frozenset()
-    except ValueError:
-        return frozenset()
+    with suppress(ValueError):
+        return decode_withdrawn(tags.get(TAG_WITHDRAWN, ""))
+    return frozenset()
 
 
 def decode_withdrawn(text: str) -> frozenset[str]:
     """The measures that the tag `TAG_WITHDRAWN` names."""
-    with _expected_form("list of withdrawn measures"):
-        names = bounded_json(text or "[]")
+    with _read(text or "[]", "list of withdrawn measures") as names:
         if not isinstance(names, list) or any(type(name) is not str for name in names):
             raise ValueError("no list of names")
         return frozenset(names)
@@ -300,19 +297,22 @@ def encode_folds(
     >>> encode_folds([1, 2], {"f1": [0.5, float("nan")]})
     '{"schema":1,"folds":[1,2],"values":{"f1":[0.5,null]}}'
     """
-    head: dict[str, Any] = {"schema": SCHEMA_VERSION}
-    whole: dict[str, Any] = {}
-    for digits in _DIGITS:
-        rounded: dict[str, list[float | None]] = {}
-        for m, column in values.items():
-            exact = [None if math.isnan(v) else float(v) for v in column]
-            rounded[m] = [v if not (v and digits) else float(f"{v:.{digits}g}") for v in exact]
-        content = head | {"folds": [int(f) for f in folds], "values": rounded}
-        text = _text(content | ({"digits": digits} | whole if whole else {}))
-        whole = whole or {"sha256": sha256_of(text)}
-        if len(text) <= MAX_TAG:
-            return text
-    return _text(head | {"omitted": elsewhere} | whole)
+    exact = {
+        m: [None if math.isnan(v) else float(v) for v in column] for m, column in values.items()
+    }
+    whole = {"folds": [int(f) for f in folds], "values": exact}
+    mark = {"sha256": sha256_of(_text(whole))}
+    rounded = (
+        whole
+        | {"values": {m: _rounded(column, digits) for m, column in exact.items()}}
+        | {"digits": digits, **mark}
+        for digits in _DIGITS
+    )
+    return _first_fitting({}, [whole], rounded, [{"omitted": elsewhere, **mark}])
+
+
+def _rounded(column: Sequence[float | None], digits: int) -> list[float | None]:
+    return [v if not v else float(f"{v:.{digits}g}") for v in column]
 
 
 def decode_folds(text: str) -> FoldValues:
@@ -321,19 +321,26 @@ def decode_folds(text: str) -> FoldValues:
     >>> decode_folds(encode_folds([1, 2], {"f1": [0.5, 0.75]})).values
     {'f1': [0.5, 0.75]}
     """
-    with _expected_form("tag of the folds"):
-        content = _content(text)
+    with _read(text, "tag of the folds") as content:
         if "omitted" in content:
             if content["omitted"] not in _ELSEWHERE:
                 raise ValueError(f"it points to {quoted(content['omitted'])}, where nothing is")
             return FoldValues([], {}, omitted=content["omitted"])
-        folds, digits = whole_numbers(content["folds"]), content.get("digits")
-        values = {m: _plain_numbers(column, gaps=True) for m, column in content["values"].items()}
-        if {len({*folds}), *map(len, values.values())} != {len(folds)}:
-            raise ValueError("columns of different length")
-        if digits is not None and digits not in _DIGITS:
+        if (digits := content.get("digits")) not in (None, *_DIGITS):
             raise ValueError("digits that are none")
+        folds, values = _by_fold(content["folds"], content["values"], gaps=True)
         return FoldValues(folds, values, digits=digits)
+
+
+def _by_fold(
+    folds: object, columns: Mapping[str, Sequence[Any]], gaps: bool = False
+) -> tuple[list[int], dict[str, list[float]]]:
+    """Folds, each once, and columns of as many numbers."""
+    distinct = whole_numbers(folds)
+    values = {name: _plain_numbers(column, gaps) for name, column in columns.items()}
+    if {len({*distinct}), *map(len, values.values())} != {len(distinct)}:
+        raise ValueError("columns of different length")
+    return distinct, values
 
 
 def encode_fold_sizes(n_test: Sequence[int], n_train: Sequence[int]) -> str:
@@ -351,8 +358,7 @@ def decode_fold_sizes(text: str) -> dict[str, tuple[int, ...]]:
     >>> decode_fold_sizes('{"n_test":[10,10],"n_train":[20,20]}')
     {'n_train': (20, 20), 'n_test': (10, 10)}
     """
-    with _expected_form("tag of the folds' sizes"):
-        content = bounded_json(text)
+    with _read(text, "tag of the folds' sizes") as content:
         return {name: tuple(whole_numbers(content[name], 0)) for name in ("n_train", "n_test")}
 
 
@@ -379,12 +385,9 @@ def decode_counts(text: str) -> tuple[list[int], dict[str, list[float]]]:
     >>> decode_counts('{"folds":[7],"tp":[3],"fp":[1],"fn":[0],"tn":[6]}')
     ([7], {'tp': [3.0], 'fp': [1.0], 'fn': [0.0], 'tn': [6.0]})
     """
-    with _expected_form("tag of the counts"):
-        content = bounded_json(text)
-        folds = whole_numbers(content["folds"])
-        counts = {cell: _plain_numbers(content[cell]) for cell in CELLS}
-        lengths = {len({*folds}), *map(len, counts.values())}
-        if lengths != {len(folds)} or any(v < 0 for row in counts.values() for v in row):
+    with _read(text, "tag of the counts") as content:
+        folds, counts = _by_fold(content["folds"], {cell: content[cell] for cell in CELLS})
+        if any(v < 0 for row in counts.values() for v in row):
             raise ValueError("counts that are none")
         return folds, counts
 
@@ -417,13 +420,13 @@ def encode_profile(counts: Sequence[Sequence[float]], folds: Sequence[int] = ())
     >>> encode_profile([[5, 1, 0], [4, 0, 2]], [1, 2])
     '{"schema":1,"n_labels":2,"folds":[1,2],"counts":[[5,1],[4,0,2]]}'
     """
-    exact = np.asarray(counts)
+    rows = np.asarray(counts)
     forms = (
-        parts | {name: [listed(row) for row in rows.astype(int).tolist()]}
-        for parts, rows in _by_fold_then_pooled(folds, exact, exact.sum(axis=0, keepdims=True))
-        for name, listed in (("counts", _without_zeros), ("sparse", _places_and_values))
+        parts | {name: [written(row).tolist() for row in table.astype(int)]}
+        for parts, table in _by_fold_then_pooled(folds, rows, rows.sum(axis=0, keepdims=True))
+        for name, written in (("counts", _without_zeros), ("sparse", _places_and_values))
     )
-    return _first_fitting(exact.shape[1] - 1, exact, forms)
+    return _profile_text(rows.shape[1] - 1, rows, forms)
 
 
 def encode_soft_profile(
@@ -436,15 +439,19 @@ def encode_soft_profile(
     '{"schema":1,"n_labels":2,"n":[20],"errors":[[0.75,0.25]]}'
     """
     exact, sizes = np.asarray(errors, float), np.asarray(n)
-    of_all = sizes.sum(keepdims=True), np.average(exact, axis=0, weights=sizes)[None]
+    pooled = sizes.sum(keepdims=True), np.average(exact, axis=0, weights=sizes)[None]
     forms = (
         parts
         | {"n": of_rows.astype(int).tolist()}
-        | {"errors": [_without_zeros([round(v, d) for v in row]) for row in rows.tolist()]}
-        for parts, (of_rows, rows) in _by_fold_then_pooled(folds, (sizes, exact), of_all)
+        | {
+            "errors": [
+                _without_zeros(row).tolist() for row in (rows if d is None else rows.round(d))
+            ]
+        }
+        for parts, (of_rows, rows) in _by_fold_then_pooled(folds, (sizes, exact), pooled)
         for d in _DECIMALS
     )
-    return _first_fitting(exact.shape[1], sizes, forms)
+    return _profile_text(exact.shape[1], sizes, forms)
 
 
 def decode_profile(text: str, kind: str = "hard") -> ProfileTag:
@@ -456,25 +463,25 @@ def decode_profile(text: str, kind: str = "hard") -> ProfileTag:
     [[0.75, 0.25]]
     """
     rows: list[Any]
-    with _expected_form("profile"):
-        content = _content(text)
-        n_labels = content["n_labels"]
-        if type(n_labels) is not int or not 1 <= n_labels <= _MOST_LABELS:
+    with _read(text, "profile") as content:
+        (n_labels,) = whole_numbers([content["n_labels"]], 1)
+        if n_labels > _MOST_LABELS:
             raise ValueError("its number of labels is none")
-        folds = whole_numbers(content.get("folds", []))
         if "omitted" in content:
             return ProfileTag(n_labels, [], [], [], omitted=True)
+        folds, most = whole_numbers(content.get("folds", [])), n_labels + (kind == "hard")
         if kind == "soft":
             rows, n = [*map(_plain_numbers, content["errors"])], whole_numbers(content["n"], 1)
+            check_errors(rows)
         else:
             rows = [whole_numbers(row, 0) for row in content.get("counts", content.get("sparse"))]
-            rows = rows if "counts" in content else _dense(rows, n_labels + 1)
+            if "counts" not in content:
+                _refuse_more([max(row[::2], default=-1) + 1 for row in rows], most)
+                rows = [np.bincount(row[::2], row[1::2]).astype(int).tolist() for row in rows]
             n = [sum(row) for row in rows]
-        _refuse_more([*map(len, rows)], n_labels + (kind == "hard"))
+        _refuse_more([*map(len, rows)], most)
         if not len(rows) == len(n) == (len(folds) or 1) or len({*folds}) < len(folds) or min(n) < 1:
             raise ValueError("rows, sizes and folds of different number")
-        if kind == "soft":
-            check_errors(rows)
         return ProfileTag(n_labels, folds, n, rows, content.get("pooled") is True)
 
 
@@ -484,9 +491,10 @@ decode_soft_profile = partial(decode_profile, kind="soft")
 
 def check_errors(rows: Sequence[Sequence[float]]) -> None:
     """Raise a ValueError where the errors of a row do not fall, or are none."""
-    falling = all(a >= b - SLACK for row in rows for a, b in pairwise(row))
-    if not (falling and all(-SLACK <= v <= 1 + SLACK for row in rows for v in row)):
-        raise ValueError("its errors are none")
+    for row in map(np.asarray, rows):
+        are_shares = ((row >= -SLACK) & (row <= 1 + SLACK)).all()
+        if not (are_shares and (np.diff(row) <= SLACK).all()):
+            raise ValueError("its errors are none")
 
 
 def _by_fold_then_pooled(
@@ -498,39 +506,28 @@ def _by_fold_then_pooled(
         yield {"pooled": True}, of_all
 
 
-def _first_fitting(n_labels: int, sizes: np.ndarray, forms: Iterable[Mapping[str, object]]) -> str:
-    """The first form of a profile that a tag has room for, else where to find it, as where its
-    sizes are sums of weights.
-    """
-    head = {"schema": SCHEMA_VERSION, "n_labels": n_labels}
-    if not (sizes % 1).any():
-        for form in forms:
-            if len(text := _text({**head, **form})) <= MAX_TAG:
-                return text
-    return _text({**head, "omitted": ARTIFACT_PROFILE})
+def _profile_text(n_labels: int, sizes: np.ndarray, forms: Iterable[Mapping[str, object]]) -> str:
+    """A profile, else where to find it, as where its sizes are sums of weights."""
+    fit = () if (sizes % 1).any() else forms
+    return _first_fitting({"n_labels": n_labels}, fit, [{"omitted": ARTIFACT_PROFILE}])
+
+
+def _first_fitting(head: Mapping[str, object], *forms: Iterable[Mapping[str, object]]) -> str:
+    """The first form that a tag has room for, as the last one is."""
+    texts = (_text({"schema": SCHEMA_VERSION, **head, **form}) for form in chain(*forms))
+    return next(text for text in texts if len(text) <= MAX_TAG)
 
 
 def _text(content: Mapping[str, object]) -> str:
     return json.dumps(content, separators=(",", ":"))
 
 
-def _without_zeros(row: Sequence[float]) -> Sequence[float]:
-    return row[: max((i for i, v in enumerate(row) if v), default=-1) + 1]
+_without_zeros = partial(np.trim_zeros, trim="b")
 
 
-def _places_and_values(row: Sequence[float]) -> Sequence[float]:
-    return [number for place, value in enumerate(row) if value for number in (place, value)]
-
-
-def _dense(rows: Sequence[Sequence[int]], most: int) -> list[list[int]]:
-    """What `_places_and_values` took apart."""
-    lengths = [max(row[::2], default=-1) + 1 for row in rows]
-    _refuse_more(lengths, most)
-    dense = [[0] * length for length in lengths]
-    for row, of_row in zip(rows, dense, strict=True):
-        for place, value in zip(row[::2], row[1::2], strict=True):
-            of_row[place] = value
-    return dense
+def _places_and_values(row: np.ndarray) -> np.ndarray:
+    places = np.flatnonzero(row)
+    return np.column_stack([places, row[places]]).ravel()
 
 
 def _refuse_more(lengths: Sequence[int], most: int) -> None:
@@ -541,11 +538,15 @@ def _refuse_more(lengths: Sequence[int], most: int) -> None:
 
 
 @contextmanager
-def _expected_form(what: str) -> Iterator[None]:
+def _read(text: str, what: str) -> Iterator[Any]:
+    """The content of a tag; whatever is wrong with it in the block is a ValueError."""
     try:
-        yield
+        content = bounded_json(text)
+        if isinstance(content, dict) and content.get("schema", 0) > SCHEMA_VERSION:
+            raise ValueError(f"it has schema {content['schema']}, newer than {SCHEMA_VERSION}")
+        yield content
     except (
-        KeyError,
+        LookupError,
         TypeError,
         AttributeError,
         ValueError,
@@ -555,21 +556,12 @@ def _expected_form(what: str) -> Iterator[None]:
         raise ValueError(f"the {what} is not in the form this package writes ({error}).") from error
 
 
-def _plain_numbers(values: Sequence[object], gaps: bool = False) -> list[float]:
+def _plain_numbers(values: Sequence[Any], gaps: bool = False) -> list[float]:
     """Numbers of JSON as floats, and `null` as NaN if there may be gaps."""
-    kinds = {*map(type, values)}
-    if wrong := kinds - ({int, float, type(None)} if gaps else {int, float}):
-        raise ValueError(f"{quoted(next(v for v in values if type(v) in wrong))} is no number")
-    if kinds == {float}:  # most are: nothing is made anew
-        return [*values]  # type: ignore[list-item]
-    return [math.nan if value is None else float(value) for value in values]  # type: ignore[arg-type]
-
-
-def _content(text: str) -> Mapping[str, Any]:
-    content = bounded_json(text)
-    if content["schema"] > SCHEMA_VERSION:
-        raise ValueError(f"it has schema {content['schema']}, newer than {SCHEMA_VERSION}")
-    return content
+    kinds = (int, float, type(None)) if gaps else (int, float)
+    if wrong := [value for value in values if type(value) not in kinds]:
+        raise ValueError(f"{quoted(wrong[0])} is no number")
+    return [math.nan if value is None else float(value) for value in values]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -635,16 +627,12 @@ def decode(text: str) -> dict[str, str]:
     >>> decode('{"schema":1,"updated":"9"}')
     {'mleval.updated': '9'}
     """
-    content = bounded_json(text)
-    if not isinstance(content, dict) or type(version := content.pop("schema", None)) is not int:
-        raise ValueError("the tag is not in the form this package writes")
-    if version > SCHEMA_VERSION:
-        raise ValueError(f"it has schema {version}, newer than {SCHEMA_VERSION}")
-    if wrong := [value for value in content.values() if not isinstance(value, str)]:
-        raise ValueError(
-            f"the tag is not in the form this package writes ({quoted(wrong[0])} is no text)."
-        )
-    return {TAG_PREFIX + key: value for key, value in content.items() if TAG_PREFIX + key in PACKED}
+    with _read(text, "tag") as content:
+        del content["schema"]
+        if wrong := [value for value in content.values() if not isinstance(value, str)]:
+            raise ValueError(f"{quoted(wrong[0])} is no text")
+        named = {TAG_PREFIX + key: value for key, value in content.items()}
+        return {key: value for key, value in named.items() if key in PACKED}
 
 
 def filter_of_packed(tag: str, value: str = "") -> str:
@@ -661,7 +649,7 @@ def filter_of_packed(tag: str, value: str = "") -> str:
 def _packed_tags(tags: Mapping[str, str]) -> dict[str, str]:
     try:
         return decode(tags[TAG_RUN]) if TAG_RUN in tags else {}
-    except (ValueError, RecursionError):
+    except ValueError:
         return {}
 
 
@@ -683,6 +671,7 @@ MAX_CELLS, MAX_CSV, MAX_NAMES = 20_000_000, 64_000_000, 200_000_000
 LARGEST = 1e150
 _TEXT, _NO_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL), re.compile(r"[^][{}]+")
 _STEP = {"[": 1, "{": 1, "]": -1, "}": -1}
+_LONG = re.compile(rf"(?<![\d.])\d{{{MAX_DIGITS + 1},}}(?![\d.eE])")
 #: Only such text can hold numbers that are too large; all other is spared the slower way.
 _LARGE = re.compile(rf"[eE]|(?<!\d)\d{{{MAX_DIGITS + 1}}}")
 
@@ -703,15 +692,10 @@ def bounded_json(text: str, longest: int = MAX_TAG) -> Any:
     depth = max(accumulate(_STEP[char] for char in _NO_BRACKETS.sub("", bare)), default=0)
     if depth > MAX_DEPTH:
         raise ValueError(f"{depth:,} brackets are open within each other, more than {MAX_DEPTH}")
-    if not _LARGE.search(bare):
-        return json.loads(text, parse_constant=_finite)
-
-    def whole(number: str) -> int:
-        if (digits := len(number.lstrip("-"))) > MAX_DIGITS:
-            raise ValueError(f"a whole number has {digits:,} digits, more than {MAX_DIGITS}")
-        return int(number)
-
-    return json.loads(text, parse_constant=_finite, parse_int=whole, parse_float=_finite)
+    if long := _LONG.search(bare):
+        raise ValueError(f"a whole number has {len(long[0]):,} digits, more than {MAX_DIGITS}")
+    parse = _finite if _LARGE.search(bare) else None
+    return json.loads(text, parse_constant=_finite, parse_float=parse)
 
 
 def computable(value: Any) -> Any:
@@ -726,8 +710,7 @@ def computable(value: Any) -> Any:
 def whole_numbers(values: Any, least: int = -(2**63)) -> list[int]:
     """The values as they are, if they are a list of whole numbers of at least `least`."""
     if not isinstance(values, list) or any(type(v) is not int or v < least for v in values):
-        bound = f" from {least}" if least > -(2**63) else ""
-        raise ValueError(f"{quoted(values)} are no whole numbers{bound}")
+        raise ValueError(f"{quoted(values)} are no whole numbers, or too small")
     return values
 
 
@@ -739,10 +722,7 @@ def read_table(
     if Path(path).suffix == ".csv":
         if (size := Path(path).stat().st_size) > MAX_CSV:
             raise ValueError(f"it has {size:,} bytes, more than {MAX_CSV:,}")
-        table = decoded(lambda: pd.read_csv(path, usecols=lambda name: name in wanted))
-        if lacking := [name for name in wanted if name not in table]:
-            raise ValueError(f"it has no column {some(lacking)}")
-        table = table[wanted]
+        table = decoded(lambda: pd.read_csv(path, usecols=wanted))
     else:
         file = open_parquet(path, wanted, names)
         table = decoded(lambda: plain_names(file.read(wanted), names).to_pandas())
@@ -788,19 +768,16 @@ def is_number(kind: pa.DataType) -> bool:
 
 def plain_names(table: pa.Table, names: Collection[str]) -> pa.Table:
     """The table with names as plain text, if there is room for them."""
-    for name in names:
-        place, column = table.schema.get_field_index(name), table[name]
-        if not pa.types.is_dictionary(column.type):
+    for place, name in enumerate(table.schema.names):
+        column = table[name]
+        if name not in names or not pa.types.is_dictionary(column.type):
             continue
-        chunks = column.chunks
-        size = sum(
-            pc.sum(pc.take(pc.binary_length(c.dictionary), c.indices)).as_py() or 0 for c in chunks
-        )
-        if size > MAX_NAMES:
+        lengths = (pc.take(pc.binary_length(c.dictionary), c.indices) for c in column.chunks)
+        if (size := sum(pc.sum(length).as_py() or 0 for length in lengths)) > MAX_NAMES:
             raise ValueError(
                 f"the names in its column {name} take {size:,} bytes, more than {MAX_NAMES:,}"
             )
-        table = table.set_column(place, name, column.cast(column.type.value_type))
+        table = table.set_column(place, name, column.cast(pa.string()))
     return table
 
 

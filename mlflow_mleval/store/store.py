@@ -5,7 +5,6 @@ by page, and say how a filter is spelled.
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import random
 import re
@@ -15,12 +14,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import mlflow
@@ -42,6 +41,7 @@ from mlflow_mleval.secrets import masked, raise_alone
 from mlflow_mleval.selection import Progress, Selection, in_silence
 from mlflow_mleval.sentences import Argument, Message, did_you_mean, some
 from mlflow_mleval.store import budget, schema
+from mlflow_mleval.validation import present
 
 # --------------------------------------------------------------------------------------------------
 # Several processes that write to one store at the same time: wait for each other, and try again
@@ -50,7 +50,6 @@ from mlflow_mleval.store import budget, schema
 T = TypeVar("T")
 _TRIES = 12
 _WRITES = ("create_", "log_", "set_", "update_", "delete_")
-_READS = {"search_runs": "search"}
 _SECONDS = 0.05, 2.0
 #: The code of a failed request that may have been done all the same, as MLflow has it of a 503.
 UNANSWERED = "TEMPORARILY_UNAVAILABLE"
@@ -76,16 +75,16 @@ def patiently(act: Callable[[], T]) -> T:
     >>> patiently(act)
     3
     """
-    for attempt in range(_TRIES):
+    least, most = _SECONDS
+    for attempt in range(_TRIES - 1):
         try:
             return act()
         except Exception as error:
-            if attempt == _TRIES - 1 or not _is_conflict(error):
+            if not _is_conflict(error):
                 raise
         # Processes that met once must not meet again; the state of `random` is the user's.
-        least, most = _SECONDS
         time.sleep(min(most, least * 2**attempt) * random.SystemRandom().uniform(0.5, 1.5))
-    raise AssertionError
+    return act()
 
 
 @contextmanager
@@ -103,17 +102,18 @@ def alone(what: str, seconds: float = 60) -> Iterator[None]:
         yield
 
 
-def private(path: Path) -> None:
+def private(path: Path) -> Path:
     """Make the folder, or make sure that it is ours alone: others may write beside it."""
     with suppress(FileExistsError):
         path.mkdir(0o700)
     status = path.lstat()
     for_others = stat.S_IMODE(status.st_mode) & 0o077
     ours = not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not for_others)
-    if not (stat.S_ISDIR(status.st_mode) and ours):
+    if not (stat.S_ISDIR(status.st_mode) and ours and os.access(path, os.W_OK | os.X_OK)):
         raise PermissionError(
             f"{path} is not a folder of this user alone. Delete it, or set TMPDIR."
         )
+    return path
 
 
 def _lock_folder() -> Path:
@@ -123,12 +123,8 @@ def _lock_folder() -> Path:
     with suppress(OSError):
         if cache.is_absolute():  # a user without a home has it below "~"
             cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-            private(cache / name)
-            if os.access(cache / name, os.W_OK | os.X_OK):
-                return cache / name
-    other = Path(tempfile.gettempdir(), name)
-    private(other)
-    return other
+            return private(cache / name)
+    return private(Path(tempfile.gettempdir(), name))
 
 
 def _is_conflict(error: BaseException) -> bool:
@@ -158,8 +154,7 @@ _FORESEEN = (
     ImportError,
     UnicodeError,
 )
-#: For the first request only: a server that is not there should be reported in seconds. What the
-#: user set goes before.
+#: A server that is not there should be reported in seconds. What the user set goes before.
 _QUICK = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
@@ -180,22 +175,19 @@ def connect(*, create: bool = False) -> MlflowClient:
         suppress_logs("alembic.runtime.migration", _OF_TABLES),
     ):
         _refuse_split(uri)
-        if is_elsewhere(uri):
+        place = _place(uri)
 
-            def probed() -> MlflowClient:
-                if _is_database(uri):
-                    _probe_database(uri, create)
+        def opened() -> MlflowClient:
+            if place.url is not None:
+                _probe_database(place, create)
+            if place.file is None:
                 return _Client(uri)
+            # MLflow makes the tables of a new file here, and two processes that do it at once leave
+            # it broken.
+            with alone(os.path.realpath(place.file)):
+                return patiently(lambda: _Client(uri))
 
-            return budget.within("connect", probed)
-        if _is_database(uri):
-            _probe_database(uri, create)
-        if (file := _sqlite_file(uri)) is None:
-            return _Client(uri)
-        # MLflow makes the tables of a new file here, and two processes that do it at once leave it
-        # broken.
-        with alone(os.path.realpath(file)):
-            return patiently(lambda: _Client(uri))
+        return budget.within("connect", opened) if place.elsewhere else opened()
 
 
 def server_address() -> str | None:
@@ -208,8 +200,11 @@ def server_address() -> str | None:
 
 class _Client(MlflowClient):
     """A client that asks as long as somebody waits, of a store elsewhere as long as `budget` says,
-    and writes again what a conflict has undone; what fails is a StoreError.
+    and writes again what a conflict has undone; what fails is a StoreError. A store that has not
+    answered yet, or not the last time, is asked quickly.
     """
+
+    _answers = False
 
     def __getattribute__(self, name: str) -> Any:
         method = super().__getattribute__(name)
@@ -222,19 +217,46 @@ class _Client(MlflowClient):
             if is_elsewhere(self.tracking_uri):
                 act = partial(budget.within, name, act)
             writes = name.startswith(_WRITES)
-            with store_errors("write to" if writes else _READS.get(name, "read")):
-                answer = patiently(act) if writes else act()
+            try:
+                with (
+                    store_errors("write to" if writes else "read"),
+                    nullcontext() if self._answers else quick(),
+                ):
+                    answer = patiently(act) if writes else act()
+            except StoreError:
+                self._answers = False
+                raise
+            self._answers = True
             budget.mark()
             return answer
 
         return ask
 
 
+class _Place(NamedTuple):
+    """Of a store the URL of a database, the file of SQLite, and whether it is no file of this
+    machine, but something that may not answer.
+    """
+
+    url: Any
+    file: Path | None
+    elsewhere: bool
+
+
+@lru_cache(maxsize=32)
+def _place(uri: str) -> _Place:
+    if uri.partition(":")[0].partition("+")[0] not in DATABASE_ENGINES:
+        return _Place(None, None, "://" in uri and not uri.startswith("file:"))
+    from sqlalchemy.engine import make_url  # a third of what autologging would import
+
+    url = make_url(uri)
+    is_lite, name = url.get_backend_name() == "sqlite", url.database or ":memory:"
+    return _Place(url, Path(name) if is_lite and name != ":memory:" else None, not is_lite)
+
+
 def is_elsewhere(uri: str) -> bool:
     """Whether the store is no file of this machine, but something that may not answer."""
-    if _is_database(uri):
-        return _url(uri).get_backend_name() != "sqlite"
-    return "://" in uri and not uri.startswith("file:")
+    return _place(uri).elsewhere
 
 
 def prepare() -> None:
@@ -242,12 +264,13 @@ def prepare() -> None:
     uri = mlflow.get_tracking_uri()
     with store_errors("open"):
         _refuse_split(uri)
-        if _is_database(uri):
+        place = _place(uri)
+        if place.url is not None:
             from mlflow.store.tracking import sqlalchemy_store  # noqa: F401
-        if (file := _sqlite_file(uri)) is None:
+        if place.file is None:
             return
-        with alone(os.path.realpath(file)):
-            made = _has_tables(Path(file))
+        with alone(os.path.realpath(place.file)):
+            made = _has_tables(place.file)
     if not made:
         connect(create=True)
 
@@ -265,8 +288,8 @@ def _has_tables(file: Path) -> bool:
 def check_unlocked(seconds: float = 0.1) -> None:
     """Raise StoreError where another process keeps a SQLite store locked for so long."""
     with store_errors("write to"):
-        file = _sqlite_file(mlflow.get_tracking_uri())
-        if file and Path(file).exists():
+        file = _place(mlflow.get_tracking_uri()).file
+        if file and file.exists():
             with closing(sqlite3.connect(file, timeout=seconds, isolation_level=None)) as database:
                 database.execute("BEGIN IMMEDIATE")
 
@@ -280,18 +303,14 @@ def find_experiments(
         there = f", or set MLFLOW_EXPERIMENT_NAME. {_existing(client)}"
         raise NoRunsError(Message("no experiment is chosen. Name one: ", EXPERIMENTS, there))
     found: dict[str, Experiment] = {}
-    for label, wanted, lookup in (
-        ("id ", ids, client.get_experiment),
-        ("", names, client.get_experiment_by_name),
-    ):
-        for name in wanted:
-            with quick():
-                experiment = _or_none(lookup, str(name))
-                if experiment is None and not label and re.fullmatch(r"\d{1,20}", str(name)):
-                    experiment = _or_none(client.get_experiment, str(name))
+    for label, wanted in (("id ", ids), ("", names)):
+        for name in map(str, wanted):
+            experiment = None if label else _or_none(client.get_experiment_by_name, name)
+            if experiment is None and (label or re.fullmatch(r"\d{1,20}", name)):
+                experiment = _or_none(client.get_experiment, name)
             if experiment is None:
                 raise NoRunsError(
-                    f"there is no experiment {label}{name!r}. {_existing(client, str(name))}"
+                    f"there is no experiment {label}{name!r}. {_existing(client, name)}"
                 )
             if not experiment.experiment_id:
                 raise StoreError(
@@ -299,7 +318,7 @@ def find_experiments(
                 )
             check_active(experiment, f"the experiment {label}{name!r}", NoRunsError)
             found[experiment.experiment_id] = experiment
-    return list(found.values())
+    return [*found.values()]
 
 
 def check_active(held: Any, what: str, refused: type[MlevalError]) -> None:
@@ -310,25 +329,24 @@ def check_active(held: Any, what: str, refused: type[MlevalError]) -> None:
 
 def asked(ids: Sequence[str] | None, names: Sequence[str] | None) -> tuple[list[str], list[str]]:
     """The ids and names of experiments that were given; without any, those of the environment."""
-    ids, names = list(ids or []), list(names or [])
-    if not ids and not names:
-        ids = [i for i in [os.environ.get("MLFLOW_EXPERIMENT_ID")] if i]
-        names = [n for n in [os.environ.get("MLFLOW_EXPERIMENT_NAME")] if n and not ids]
-    return ids, names
+    if ids or names:
+        return [*(ids or ())], [*(names or ())]
+    if number := os.environ.get("MLFLOW_EXPERIMENT_ID"):
+        return [number], []
+    name = os.environ.get("MLFLOW_EXPERIMENT_NAME")
+    return [], [name] if name else []
 
 
 def ensure_experiment(client: MlflowClient, name: str) -> str:
     """Id of the experiment of that name, made if there is none."""
-    with quick():
-        experiment = client.get_experiment_by_name(name)
+    experiment = client.get_experiment_by_name(name)
     if experiment is None:
         try:
             return client.create_experiment(name)
-        except StoreError as error:  # unless another process has been quicker
-            found = client.get_experiment_by_name(name)
-            if error.code != "RESOURCE_ALREADY_EXISTS" or found is None:
+        except StoreError as error:
+            if error.code != "RESOURCE_ALREADY_EXISTS":
                 raise
-            return found.experiment_id
+        experiment = present(client.get_experiment_by_name(name))  # another process was quicker
     check_active(experiment, f"the experiment {name!r}", StoreError)
     return experiment.experiment_id
 
@@ -336,8 +354,7 @@ def ensure_experiment(client: MlflowClient, name: str) -> str:
 def all_experiments(client: MlflowClient) -> list[Experiment]:
     """Every active experiment of the store."""
     ask = partial(client.search_experiments, max_results=PAGE)
-    with quick():
-        return [*listed(ask, lambda experiment: experiment.experiment_id, "experiments")]
+    return [*listed(ask, lambda experiment: experiment.experiment_id, "experiments")]
 
 
 def search(
@@ -403,12 +420,12 @@ def having(
 ) -> list[Run]:
     """Active runs with the tag, one of those for programs, of this value if one is given."""
     found = search(client, experiment_ids, schema.filter_of_packed(tag, value))
-    held = [run for run in found if tag in run.data.tags]
-    return [run for run in held if not value or run.data.tags[tag] == value]
+    held = (run for run in found if tag in run.data.tags)
+    return [run for run in held if value in ("", run.data.tags[tag])]
 
 
 #: What is noted of runs that were read, by store and run, and of how many this is kept.
-_noted: dict[str, dict[str, tuple[str, str]]] = {}
+_noted: dict[tuple[str, str], tuple[str, str]] = {}
 _MOST_NOTED = 100_000
 
 
@@ -416,31 +433,31 @@ def noted(client: MlflowClient, run_id: str) -> tuple[str, str]:
     """Where the artifacts of a run are said to lie, and the tag of its counts; both empty where it
     has none. Asks nothing of a run that a search has read.
     """
-    notes = _noted.setdefault(mlflow.get_tracking_uri(), {})
-    if run_id not in notes:
-        notes[run_id] = _note(opened(client.get_run(run_id)))
-    return notes[run_id]
+    if (known := _noted.get((mlflow.get_tracking_uri(), run_id))) is not None:
+        return known
+    return _note(opened(client.get_run(run_id)))
 
 
 def _note(run: Run) -> tuple[str, str]:
     tags = run.data.tags
     imported = tags.get(schema.TAG_KIND) == schema.KIND_IMPORT  # from a table, without artifacts
-    return "" if imported else str(run.info.artifact_uri), tags.get(schema.TAG_COUNTS, "")
+    note = "" if imported else str(run.info.artifact_uri), tags.get(schema.TAG_COUNTS, "")
+    _noted[mlflow.get_tracking_uri(), run.info.run_id] = note
+    return note
 
 
 def _noted_page(runs: Iterable[Run]) -> list[Run]:
     """The runs of a page, opened and noted, which share the text of their keys. What MLflow keeps
     of each metric of ours beside its value is dropped, for it is most of the memory.
     """
-    if sum(map(len, _noted.values())) > _MOST_NOTED:
+    if len(_noted) > _MOST_NOTED:
         _noted.clear()
-    notes, page = _noted.setdefault(mlflow.get_tracking_uri(), {}), []
-    for run in runs:
+    page = [*runs]
+    for run in page:
         data = run.data
         data._metrics = {sys.intern(key): value for key, value in data.metrics.items()}
         data._tags = {sys.intern(key): text for key, text in data.tags.items()}
-        page.append(opened(run))
-        notes[run.info.run_id] = _note(run)
+        _note(opened(run))
         if schema.TAG_METHOD in data.tags:
             data._metric_objs = []
     return page
@@ -463,7 +480,7 @@ def pages(
     """
     seen: set[str] = set()
     since: int | None = None
-    usual = _DATABASE_PAGE if _is_database(mlflow.get_tracking_uri()) else PAGE
+    usual = PAGE if _place(mlflow.get_tracking_uri()).url is None else _DATABASE_PAGE
     size = usual
     while True:
         page = _page_of_runs(client, experiment_ids, filter_string, size, since)
@@ -516,17 +533,15 @@ def _page_of_runs(
 def paged(ask: Callable[..., Any], identity: Callable[[Any], str], what: str) -> Iterator[Any]:
     """The pages of a search, each asked for with the token of the one before."""
     seen: set[str] = set()
-    tokens: set[str] = set()
     token = None
     while True:
         page = ask(page_token=token)
         yield page
         if not (token := page.token):
             return
-        new = {*map(identity, page)} - seen
-        seen |= new
-        _check_end(seen, what, bool(new) and token not in tokens)
-        tokens.add(token)
+        known = len(seen)
+        seen.update(map(identity, page))
+        _check_end(seen, what, len(seen) > known)
 
 
 def listed(ask: Callable[..., Any], identity: Callable[[Any], str], what: str) -> Iterator[Any]:
@@ -563,37 +578,30 @@ def run_of(client: MlflowClient, name: str) -> str:
     """
     if not is_model(name):
         return name
-    version = _version(client, name)
+    version, run_id, known = version_of(client, name), None, ""
+    model_id = name.removeprefix(_MODELS) if version is None else id_of_version(version)
     if version is not None:
-        run_id, model_id = version.run_id, id_of_version(version)
-        known = f": version {version.version} was registered from "
-        known += without_passwords(str(version.source))
-    else:
-        run_id, model_id, known = None, name.removeprefix(_MODELS), ""
+        source, run_id = without_passwords(str(version.source)), version.run_id
+        known = f": version {version.version} was registered from {source}"
     if model_id and not run_id:
-        with _known_model(client, model_id):
-            run_id = client.get_logged_model(model_id).source_run_id
+        ask = partial(client.get_logged_model, model_id)
+        run_id = _of_model(client, model_id, ask).source_run_id
     if not run_id:
         raise NoRunsError(f"no run is known to have made {name}{known}. Name the run itself.")
     return run_id
 
 
-@contextmanager
-def _known_model(client: MlflowClient, model: str) -> Iterator[None]:
-    """Say what there is where the store has no such model."""
-    with quick():
-        try:
-            yield
-            return
-        except StoreError as error:
-            if error.code != "RESOURCE_DOES_NOT_EXIST":
-                raise
-            registered = [each.name for each in client.search_registered_models(max_results=1_000)]
-    listed = some(map(repr, registered)) or "none"
-    guess = did_you_mean([model], registered)
+def _of_model(client: MlflowClient, model: str, ask: Callable[[], Any]) -> Any:
+    """The answer; where the store has no such model, an error that says which there are."""
+    try:
+        return ask()
+    except StoreError as error:
+        if error.code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+    registered = [each.name for each in client.search_registered_models(max_results=1_000)]
     raise NoRunsError(
-        f"there is no model {model!r}.{guess} Registered in {store_name()}: {listed}. Name one as "
-        f"{_FORMS}."
+        f"there is no model {model!r}.{did_you_mean([model], registered)} Registered in "
+        f"{store_name()}: {some(map(repr, registered)) or 'none'}. Name one as {_FORMS}."
     )
 
 
@@ -608,28 +616,24 @@ def pinned(client: MlflowClient, name: str) -> str:
     return name if version is None else f"{_MODELS}{version.name}/{version.version}"
 
 
-def version_of(client: MlflowClient, name: str) -> ModelVersion | None:
-    """The version that is named; None where it is a run, or the id of a LoggedModel."""
-    return _version(client, name) if is_model(name) else None
-
-
 def with_runs_of_models(client: MlflowClient, selection: Selection) -> Selection:
     """The selection with runs in the place of the models that were named for them."""
-    if not any(map(is_model, selection.run_ids)):
-        return selection
     return replace(selection, run_ids=tuple(run_of(client, name) for name in selection.run_ids))
 
 
-def _version(client: MlflowClient, name: str) -> ModelVersion | None:
-    """The version named by itself, as "latest" or by alias; None for the id of a LoggedModel."""
+def version_of(client: MlflowClient, name: str) -> ModelVersion | None:
+    """The version that is named by its number, as "latest" or by alias; None where it is a run, or
+    the id of a LoggedModel.
+    """
+    if not is_model(name):
+        return None
     if (parts := _NAMED.fullmatch(name)) is None:
         raise NoRunsError(f"a model must be named as {_FORMS}, got {name!r}.")
     model, version, alias = parts.groups("")
     if not (version or alias):
         return None
-    with _known_model(client, model):
-        aliases = client.get_registered_model(model).aliases
-        known = client.search_model_versions(f"name = {model!r}")
+    aliases = _of_model(client, model, partial(client.get_registered_model, model)).aliases
+    known = client.search_model_versions(f"name = {model!r}")
     versions = {str(each.version): each for each in sorted(known, key=lambda v: int(v.version))}
     number = str(aliases.get(alias, version))
     if number == "latest" and versions:
@@ -668,18 +672,9 @@ def without_passwords(text: str) -> str:
 
 def context_tags() -> dict[str, str]:
     """What MLflow knows of where a run comes from, fit to be stored."""
-
-    def hide(record: logging.LogRecord) -> bool:
-        record.msg, record.args = redacted(record.getMessage()), ()
-        return True
-
     # It logs what went wrong, which may be how it read the file of credentials.
-    logger = logging.getLogger(resolve_tags.__module__)
-    logger.addFilter(hide)
-    try:
+    with suppress_logs(resolve_tags.__module__, re.compile("")):
         tags = resolve_tags()
-    finally:
-        logger.removeFilter(hide)
     return {key: without_passwords(value) for key, value in tags.items()}
 
 
@@ -701,10 +696,7 @@ def store_errors(doing: str) -> Iterator[None]:
         text = f"cannot {doing} the store {store_name()}: {_first_sentence(error)}"
         code = getattr(error, "error_code", "")
         if isinstance(error, ImportError):
-            import sqlalchemy
-
-            version = f"SQLAlchemy's version is {sqlalchemy.__version__}"
-            text += f" Install {error.name}, which that store takes ({version})."
+            text += f" Install {error.name}, which that store takes."
         elif (lost := _connection_error(error)) is not None:
             text += " Is the server running, and is MLFLOW_TRACKING_URI right?"
             if lost.args and isinstance(lost.args[0], ProtocolError):
@@ -745,13 +737,6 @@ def quick():
     return budget.environment(**_QUICK)
 
 
-@contextmanager
-def reading() -> Iterator[None]:
-    """A first request that reads: few retries, and any failure as a StoreError."""
-    with quick(), store_errors("read"):
-        yield
-
-
 def _existing(client: MlflowClient, wanted: str = "") -> str:
     """Which experiments there are; the one that may be meant first."""
     names = [e.name for e in all_experiments(client)]
@@ -760,30 +745,12 @@ def _existing(client: MlflowClient, wanted: str = "") -> str:
     return f"{did_you_mean([wanted], names)} {text}".lstrip()
 
 
-def _is_database(uri: str) -> bool:
-    return uri.partition(":")[0].partition("+")[0] in DATABASE_ENGINES
-
-
-def _url(uri: str) -> Any:
-    from sqlalchemy.engine import make_url  # a third of what autologging would import
-
-    return make_url(uri)
-
-
 def _is_foreseen(error: Exception) -> bool:
     """Whether the store has failed, as SQLAlchemy tells it, where that is in use, or others."""
     database = sys.modules.get("sqlalchemy.exc")
     return isinstance(error, _FORESEEN) or (
         database is not None and isinstance(error, database.SQLAlchemyError)
     )
-
-
-def _sqlite_file(uri: str) -> str | None:
-    if not _is_database(uri):
-        return None
-    url = _url(uri)
-    is_file = url.get_backend_name() == "sqlite" and url.database != ":memory:"
-    return url.database if is_file else None
 
 
 def _or_none(lookup, name: str) -> Experiment | None:
@@ -798,8 +765,8 @@ def _or_none(lookup, name: str) -> Experiment | None:
 def _refuse_split(uri: str) -> None:
     """Raise StoreError where a part of the password would be taken for host or path."""
     try:
-        if _is_database(uri):
-            split = "@" in (_url(uri).host or "")
+        if (place := _place(uri)).url is not None:
+            split = "@" in (place.url.host or "")
         else:
             url = urlsplit(uri)
             web = url.scheme in ("http", "https")
@@ -820,21 +787,19 @@ def _refuse_split(uri: str) -> None:
         )
 
 
-def _probe_database(uri: str, create: bool) -> None:
+def _probe_database(place: _Place, create: bool) -> None:
     """Fail at once where MLflow would retry for minutes; make no file by reading."""
     import sqlalchemy
 
-    url = _url(uri)
-    if file := _sqlite_file(uri):
-        path = Path(file)
-        if not create and not path.exists():
+    if place.file is not None:
+        if not create and not place.file.exists():
             raise StoreError(
-                f"there is no store at {path}. Set MLFLOW_TRACKING_URI to yours, or make one: "
-                "mleval import FILE."
+                f"there is no store at {place.file}. Set MLFLOW_TRACKING_URI to yours, or make "
+                "one: mleval import FILE."
             )
-        path.parent.mkdir(parents=True, exist_ok=True)
-    timeout = budget.connecting(url.get_dialect().driver)
-    engine = sqlalchemy.create_engine(url, connect_args=timeout)
+        place.file.parent.mkdir(parents=True, exist_ok=True)
+    timeout = budget.connecting(place.url.get_dialect().driver)
+    engine = sqlalchemy.create_engine(place.url, connect_args=timeout)
     try:
         sqlalchemy.inspect(engine).get_table_names()
     finally:

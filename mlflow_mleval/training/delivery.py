@@ -10,18 +10,19 @@ import os
 import random
 import re
 import sys
-import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 import mlflow
 import numpy as np
+from mlflow import MlflowClient
 from mlflow.entities import Metric, Run
 from mlflow.utils import autologging_utils
 
@@ -37,12 +38,12 @@ from mlflow_mleval.validation import check_paths, present
 
 #: The setting that names the folder, and what it is without.
 SETTING, FOLDER = "MLEVAL_UNSENT", "mleval_unsent"
-_FORMAT = 2
+_FORMAT = 3
 #: What the file of a kept result is called: a folder's order is that of keeping, also of a copy of
 #: it.
 _NAME, _PATTERN = "result-{time}-{claim}.json", "result-*.json"
-#: What of a result is kept as it is.
-_PLAIN = ("method", "dataset", "means", "folds", "by_fold", "tags", "params", "note", "claim")
+#: What a result is made of.
+_PARTS = tuple(part.name for part in fields(runs.Payload))
 #: Seconds to wait for another process that brings in the same folder.
 _PATIENCE = 600
 _CLAIM = re.compile("[0-9a-f]{32}")
@@ -57,30 +58,28 @@ def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | No
     active = fluent._active_experiment_id or os.environ.get("MLFLOW_EXPERIMENT_ID")
     usual = os.environ.get("MLFLOW_EXPERIMENT_NAME") or "Default"
     is_id = experiment_name is None and active
-    parts = {name: getattr(payload, name) for name in _PLAIN} | {
+    files = {path: runs.made(content) for path, content in payload.files.items()}
+    parts = {name: getattr(payload, name) for name in _PARTS} | {
         "format": _FORMAT,
         "digest": payload.digest,
         "run_id": run_id,
         "experiment": {"id": str(active)} if is_id else {"name": experiment_name or usual},
-        "curves": {key: list(v.items()) for key, v in payload.curves.items()},
-        "files": {
-            path: base64.b64encode(runs.made(content)).decode()
-            for path, content in payload.files.items()
-        },
-        "history": [[m.key, m.value, m.timestamp, m.step] for m in payload.history],
+        "curves": {key: list(values.items()) for key, values in payload.curves.items()},
+        "files": {path: base64.b64encode(content).decode() for path, content in files.items()},
+        "history": [dict(metric) for metric in payload.history],
     }
     folder = home()
     folder.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(".part", dir=folder)
+    path = folder / _NAME.format(time=time.time_ns(), claim=payload.claim)
+    unfinished = path.with_suffix(".part")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with unfinished.open("w", encoding="utf-8") as file:
             json.dump(parts, file, default=list)
             file.flush()
             os.fsync(file.fileno())
-        path = folder / _NAME.format(time=time.time_ns(), claim=payload.claim)
-        os.replace(partial, path)
+        unfinished.replace(path)
     except BaseException:
-        Path(partial).unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
         raise
     return path
 
@@ -142,11 +141,11 @@ def _read(path: Path) -> tuple[runs.Payload, dict[str, Any]]:
             raise ValueError(f"{some(map(repr, foreign))} is no file of a result")
         if not _CLAIM.fullmatch(parts["claim"]):
             raise ValueError(f"{quoted(parts['claim'])} is no identity of a result")
-        payload = runs.Payload(
-            **{name: parts[name] for name in _PLAIN},
+        payload = replace(
+            runs.Payload(**{name: parts[name] for name in _PARTS}),
             curves={key: dict(map(tuple, values)) for key, values in parts["curves"].items()},
             files={path: base64.b64decode(t, validate=True) for path, t in parts["files"].items()},
-            history=[Metric(*values) for values in parts["history"]],
+            history=[Metric(**metric) for metric in parts["history"]],
         )
         if payload.digest != parts["digest"]:
             raise ValueError("its digest is not that of its content")
@@ -161,39 +160,37 @@ def _read(path: Path) -> tuple[runs.Payload, dict[str, Any]]:
 def _send(payload: runs.Payload, parts: dict[str, Any], name: str | None) -> bool:
     """Write it to its run, or a new one of its experiment; True where it was there already."""
     client = store.connect(create=True)
-    if parts["run_id"] is not None and name is None:
+    if (run_id := parts["run_id"]) is not None and name is None:
         try:
-            tags = runs.held(parts["run_id"])
+            tags = runs.held(run_id)
         except StoreError:
             tags = None  # the run is gone; if the store is, what follows says so
         if tags is not None:
-            same = tags.get(schema.TAG_CLAIM) == payload.claim
-            if same or not runs.holds_result(tags):
-                runs.write(payload, run_id=parts["run_id"])
-                return same and runs.holds_result(tags)
-            name = runs.experiment_of(parts["run_id"])
-    if name is None and (name := parts["experiment"].get("name")) is None:
-        with store.reading():
-            name = client.get_experiment(parts["experiment"]["id"]).name
+            is_ours, is_whole = tags.get(schema.TAG_CLAIM) == payload.claim, runs.holds_result(tags)
+            if is_ours or not is_whole:
+                runs.write(payload, run_id=run_id)
+                return is_ours and is_whole
+            name = runs.experiment_of(run_id)
+    kept_for = parts["experiment"]
+    name = name or kept_for.get("name") or client.get_experiment(kept_for["id"]).name
     experiment_id = store.ensure_experiment(client, name)
 
-    def claimants() -> list[Run]:
-        claimed = store.having(client, [experiment_id], schema.TAG_CLAIM, payload.claim)
-        same = (run for run in claimed if run.data.tags.get(schema.TAG_DIGEST) == payload.digest)
-        return sorted(same, key=runs.age)
-
+    claimants = partial(_claimants, client, experiment_id, payload)
     # What was interrupted may have left a run, even a whole one of which only the answer was lost.
-    begun = claimants()
-    held = _whole(begun)
-    if begun:
-        run_id = runs.write(payload, run_id=(held or begun)[0].info.run_id)
-    else:
-        run_id = runs.write(payload, experiment_name=name)
-    return runs.settle(client, lambda: _whole(claimants()), run_id) != run_id or bool(held)
+    held = claimants(True)
+    begun = sorted(held or claimants(False), key=runs.age)
+    where = {"run_id": begun[0].info.run_id} if begun else {"experiment_name": name}
+    run_id = runs.write(payload, **where)
+    return runs.settle(client, partial(claimants, True), run_id) != run_id or bool(held)
 
 
-def _whole(claimants: list[Run]) -> list[Run]:
-    return [run for run in claimants if runs.holds_result(run.data.tags)]
+def _claimants(
+    client: MlflowClient, experiment_id: str, payload: runs.Payload, whole: bool
+) -> list[Run]:
+    """The runs that were begun with this very result; if `whole` those that hold it."""
+    claimed = store.having(client, [experiment_id], schema.TAG_CLAIM, payload.claim)
+    same = (run for run in claimed if run.data.tags.get(schema.TAG_DIGEST) == payload.digest)
+    return [run for run in same if not whole or runs.holds_result(run.data.tags)]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -229,11 +226,9 @@ class Delivery:
     def __init__(
         self, *, now: bool = False, seconds: float | None = None, renewed: bool = False
     ) -> None:
-        self.reason = ""
+        self.reason, self.news = "", False
         self.error: Exception | None = None
-        self.news = False
-        self._uri = mlflow.get_tracking_uri()
-        self._renewed = renewed
+        self._uri, self._renewed = mlflow.get_tracking_uri(), renewed
         self._left = budget.seconds(budget.TRAINING) if seconds is None else seconds
 
         def probe() -> None:
@@ -243,15 +238,28 @@ class Delivery:
         if (trouble := _troubles.get(self._uri)) is not None:
             if time.monotonic() < trouble.until and not now:
                 self.reason = trouble.reason
-            else:
-                self._try(probe, _PROBE)
+            self.ask(probe, None, _PROBE)
 
-    def ask(self, question: Callable[[], T], otherwise: T) -> T:
-        """What the store answers; something else if it fails."""
+    def ask(self, question: Callable[[], T], otherwise: T, seconds: float | None = None) -> T:
+        """What the store answers, in so many seconds; something else if it fails."""
         if self.reason:
             return otherwise
-        answer = self._try(question, self._left)
-        return otherwise if self.reason else cast(T, answer)
+        start = time.monotonic()
+        try:
+            store.prepare()
+            start = time.monotonic()
+            return in_bounded_time(question, seconds or self._left, self._renewed)
+        except Exception as error:
+            self.error = error
+            kind = StoreError if isinstance(error, StoreError) else type(error)
+            self.reason = store.redacted(f"{kind.__name__}: {error}")
+            refused = isinstance(error, runs.RunRefusedError)
+            self.news = refused or self._uri not in _troubles
+            if not refused:
+                _troubles[self._uri] = _Trouble(self.reason, time.monotonic() + _AGAIN)
+            return otherwise
+        finally:
+            self._left -= time.monotonic() - start
 
     def write(self, act: Callable[[], T]) -> T | None:
         """As `ask`, for something to write: a store that takes it is well again."""
@@ -283,24 +291,6 @@ class Delivery:
         told = self.news or not is_kept
         return f"{what} was not logged. {self.reason} {text}" if told else ""
 
-    def _try(self, act: Callable[[], T], seconds: float) -> T | None:
-        start = time.monotonic()
-        try:
-            store.prepare()
-            start = time.monotonic()
-            return in_bounded_time(act, seconds, self._renewed)
-        except Exception as error:
-            self.error = error
-            kind = StoreError if isinstance(error, StoreError) else type(error)
-            self.reason = store.redacted(f"{kind.__name__}: {error}")
-            refused = isinstance(error, runs.RunRefusedError)
-            self.news = refused or self._uri not in _troubles
-            if not refused:
-                _troubles[self._uri] = _Trouble(self.reason, time.monotonic() + _AGAIN)
-            return None
-        finally:
-            self._left -= time.monotonic() - start
-
 
 def in_bounded_time(act: Callable[[], T], seconds: float | None = None, renewed: bool = False) -> T:
     """What the call returns in so many seconds, else StoreError; a late one asks nothing more."""
@@ -329,10 +319,9 @@ def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | No
     payload, uri = _made(payload), mlflow.get_tracking_uri()
     # Processes that write to one database wait for each other, so there each request has the time
     # that a server has in all; a file that is not locked answers in the end.
-    if store.is_elsewhere(uri):
-        delivery = Delivery(now=True, renewed=not uri.startswith("http"))
-    else:
-        delivery = Delivery(now=True, seconds=threading.TIMEOUT_MAX)
+    away = store.is_elsewhere(uri)
+    renewed, most = away and not uri.startswith("http"), None if away else threading.TIMEOUT_MAX
+    delivery = Delivery(now=True, seconds=most, renewed=renewed)
 
     def write() -> str:
         store.check_unlocked(budget.seconds(budget.TRAINING))

@@ -11,7 +11,7 @@ import sqlite3
 import traceback
 import warnings
 from base64 import b64encode, urlsafe_b64encode
-from collections import OrderedDict
+from collections import deque
 from urllib.parse import quote
 
 import click
@@ -74,7 +74,7 @@ def whole(error):
 
 @pytest.fixture(autouse=True)
 def nothing_met(monkeypatch):
-    monkeypatch.setattr(secrets, "_met", OrderedDict())
+    monkeypatch.setattr(secrets, "_met", deque(maxlen=100))
 
 
 @pytest.fixture
