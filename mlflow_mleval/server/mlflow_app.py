@@ -22,7 +22,6 @@ from types import FunctionType
 from typing import Any
 
 from flask import Blueprint, Flask, Response, g, redirect, request
-from werkzeug.wrappers import Response as BaseResponse
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.package import __version__
@@ -70,9 +69,9 @@ def create_app() -> Any:
             store = _of_mlflow("mlflow.server.auth", "store")
             store.authenticate_user = members.verified_once(store.authenticate_user)
             validators = _of_mlflow("mlflow.server.auth", "BEFORE_REQUEST_VALIDATORS")
-            for path, method in page.routes():
-                for verb in (method, "HEAD") if method == "GET" else (method,):
-                    validators[page.prefix + path, verb] = lambda: True
+            own = (r for r in page.app.url_map.iter_rules() if r.endpoint.startswith("mleval."))
+            for rule in own:
+                validators |= {(rule.rule, verb): lambda: True for verb in rule.methods or ()}
     runner = _of_mlflow("mlflow.environment_variables", "_MLFLOW_SGI_NAME").get()
     if not isinstance(app, Flask) or runner != "uvicorn":
         return app
@@ -161,23 +160,14 @@ class Page:
         self.desks = Desks(app, self.inside)
         self.secret = os.urandom(32)
 
-    def routes(self) -> dict[tuple[str, str], Callable[[], BaseResponse]]:
-        """By path under the prefix and method, what answers."""
-        views = [self.static, self.experiments, self.survey, self.answer, self.section, self.detail]
-        views += [self.files, self.download, self.news, self.gate_form, self.gate]
-        routes: dict[tuple[str, str], Callable[[], BaseResponse]] = {
-            (f"{ROOT}/{view.__name__.replace('_', '-')}", "GET"): view for view in views
-        }
-        routes[ROOT, "GET"] = lambda: redirect(f"{self.prefix}{ROOT}/", 308)
-        routes[f"{ROOT}/", "GET"] = self.page
-        routes[f"{ROOT}/store", "POST"] = self.store
-        return routes
-
     def install(self) -> None:
-        pages = Blueprint("mleval", __name__)
-        for (path, method), view in self.routes().items():
-            how: dict[str, Any] = {"methods": [method], "strict_slashes": True}
-            pages.add_url_rule(self.prefix + path, path.replace("/", "_"), view, **how)
+        pages = Blueprint("mleval", __name__, url_prefix=self.prefix + ROOT)
+        pages.get("", endpoint="root")(lambda: redirect(f"{self.prefix}{ROOT}/", 308))
+        pages.get("/")(self.page)
+        pages.post("/store")(self.store)
+        views = [self.static, self.experiments, self.survey, self.answer, self.section, self.detail]
+        for view in (*views, self.files, self.download, self.news, self.gate_form, self.gate):
+            pages.get(f"/{view.__name__.replace('_', '-')}")(view)
         for kind in (Failure, SelectionError, StoreError, OSError):
             pages.register_error_handler(kind, _failed)
         self.app.register_blueprint(pages)
@@ -340,26 +330,24 @@ class Page:
         """Candidate and champion, what they are called, and the selection of which they are
         methods; None where they are runs, which MLflow has just shown to the member.
         """
-        named = [request.args.get(side, "").strip()[:500] for side in SIDES]
-        for side, text in zip(SIDES, named, strict=True):
+        named = {side: request.args.get(side, "").strip()[:500] for side in SIDES}
+        runs = {s: members.run_behind(self.inside, self._caller, t) for s, t in named.items()}
+        methods = not any(runs.values()) and not any("models:/" in t for t in named.values())
+        for side, text in named.items():
             if not text:
                 raise Failure(400, "Choose a run, a version or a method.", field=side)
-        runs = [members.run_behind(self.inside, self._caller, text) for text in named]
-        found = [run for run in runs if run is not None]
-        if len(found) == len(SIDES):
-            called = [
-                text.removeprefix("models:/") if "/" in text else f"{run[1]} ({run[0][:8]})"
-                for text, run in zip(named, found, strict=True)
-            ]
-            return [run[0] for run in found], called, None
-        if found or any("models:/" in text for text in named):
-            wrong = runs.index(None)
-            text = f"There is no run or version {named[wrong]!r} that you may read."
-            raise Failure(403, text, field=SIDES[wrong])
-        if not request.args.get("experiment-id"):
-            text = f"There is no run {named[0]!r} that you may read, and no experiment is chosen."
-            raise Failure(403, text, field=SIDES[0])
-        return named, named, self._readable()
+            if not runs[side] and not (methods and request.args.get("experiment-id")):
+                more = ", and no experiment is chosen" if methods else ""
+                text = f"There is no run or version {text!r} that you may read{more}."
+                raise Failure(403, text, field=side)
+        if methods:
+            return [*named.values()], [*named.values()], self._readable()
+        found = [run for run in runs.values() if run]
+        called = [
+            text.removeprefix("models:/") if "/" in text else f"{name} ({run_id[:8]})"
+            for text, (run_id, name) in zip(named.values(), found, strict=True)
+        ]
+        return [run_id for run_id, _ in found], called, None
 
     def store(self) -> Response:
         if reason := members.forged(request, self.secret, self._caller):
