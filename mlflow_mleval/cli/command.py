@@ -566,7 +566,7 @@ def is_stream(filename: str | None) -> bool:
 
 
 def _descriptor(path: str) -> int | None:
-    """The number of our stdout or stderr, where a path such as /dev/stdout leads to the same.
+    """The number of our stdout or stderr, where a path such as /dev/stdout leads there.
 
     To open such a path would empty a file that stdout goes to, and begin at its start again.
     """

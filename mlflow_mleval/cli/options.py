@@ -57,7 +57,9 @@ class PerMeasure(click.ParamType):
 
 
 def _by_measure(
-    context: click.Context, option: click.Parameter, stated: Sequence[float | dict[str, float]]
+    context: click.Context,
+    option: click.Parameter,
+    stated: Sequence[float | dict[str, float]],
 ) -> float | dict[str, float] | None:
     """What was stated: one number for all measures, or numbers by name."""
     named: dict[str, float] = {}
@@ -65,7 +67,7 @@ def _by_measure(
         if isinstance(each, dict):
             named |= each
         elif len(stated) > 1:
-            raise click.BadParameter("one number for all, or one for each name.", param=option)
+            raise click.BadParameter("give one number for all, or one for each name.")
         else:
             return each
     return named or None

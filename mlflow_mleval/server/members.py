@@ -221,13 +221,11 @@ def sides_offered(
     models = inside.told(caller, "registered-models/search", max_results=str(OFFERED // 2))
     sides = []
     for model in models.get("registered_models", ()):
-        at = _MODELS + model["name"]
-        sides += [
-            (f"{at}@{a['alias']}", f"version {a['version']}") for a in model.get("aliases", ())
-        ]
-        sides += [
-            (f"{at}/{v['version']}", "latest version") for v in model.get("latest_versions", ())
-        ]
+        start = _MODELS + model["name"]
+        aliases = [(a["alias"], a["version"]) for a in model.get("aliases", ())]
+        sides += [(f"{start}@{alias}", f"version {version}") for alias, version in aliases]
+        versions = [v["version"] for v in model.get("latest_versions", ())]
+        sides += [(f"{start}/{version}", "latest version") for version in versions]
     asked = {"experiment_ids": [*experiment_ids], "max_results": OFFERED}
     asked["order_by"] = ["attributes.start_time DESC"]
     found = inside.post(caller, "runs/search", asked).content() if experiment_ids else {}

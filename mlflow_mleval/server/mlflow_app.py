@@ -69,9 +69,10 @@ def create_app() -> Any:
             store = _of_mlflow("mlflow.server.auth", "store")
             store.authenticate_user = members.verified_once(store.authenticate_user)
             validators = _of_mlflow("mlflow.server.auth", "BEFORE_REQUEST_VALIDATORS")
-            own = (r for r in page.app.url_map.iter_rules() if r.endpoint.startswith("mleval."))
-            for rule in own:
-                validators |= {(rule.rule, verb): lambda: True for verb in rule.methods or ()}
+            rules = page.app.url_map.iter_rules()
+            for rule in (r for r in rules if r.endpoint.startswith("mleval.")):
+                for method in rule.methods or ():
+                    validators[rule.rule, method] = lambda: True
     runner = _of_mlflow("mlflow.environment_variables", "_MLFLOW_SGI_NAME").get()
     if not isinstance(app, Flask) or runner != "uvicorn":
         return app
@@ -165,8 +166,10 @@ class Page:
         pages.get("", endpoint="root")(lambda: redirect(f"{self.prefix}{ROOT}/", 308))
         pages.get("/")(self.page)
         pages.post("/store")(self.store)
-        views = [self.static, self.experiments, self.survey, self.answer, self.section, self.detail]
-        for view in (*views, self.files, self.download, self.news, self.gate_form, self.gate):
+        views = [self.static, self.experiments, self.survey, self.answer]
+        views += [self.section, self.files, self.download, self.detail]
+        views += [self.news, self.gate_form, self.gate]
+        for view in views:
             pages.get(f"/{view.__name__.replace('_', '-')}")(view)
         for kind in (Failure, SelectionError, StoreError, OSError):
             pages.register_error_handler(kind, _failed)
@@ -331,23 +334,25 @@ class Page:
         methods; None where they are runs, which MLflow has just shown to the member.
         """
         named = {side: request.args.get(side, "").strip()[:500] for side in SIDES}
-        runs = {s: members.run_behind(self.inside, self._caller, t) for s, t in named.items()}
-        methods = not any(runs.values()) and not any("models:/" in t for t in named.values())
         for side, text in named.items():
             if not text:
                 raise Failure(400, "Choose a run, a version or a method.", field=side)
-            if not runs[side] and not (methods and request.args.get("experiment-id")):
-                more = ", and no experiment is chosen" if methods else ""
-                text = f"There is no run or version {text!r} that you may read{more}."
-                raise Failure(403, text, field=side)
-        if methods:
-            return [*named.values()], [*named.values()], self._readable()
-        found = [run for run in runs.values() if run]
-        called = [
-            text.removeprefix("models:/") if "/" in text else f"{name} ({run_id[:8]})"
-            for text, (run_id, name) in zip(named.values(), found, strict=True)
-        ]
-        return [run_id for run_id, _ in found], called, None
+        caller = self._caller
+        runs = [members.run_behind(self.inside, caller, text) for text in named.values()]
+        found = [run for run in runs if run is not None]
+        if len(found) == len(SIDES):
+            called = [
+                text.removeprefix("models:/") if "/" in text else f"{name} ({run_id[:8]})"
+                for text, (run_id, name) in zip(named.values(), found, strict=True)
+            ]
+            return [run_id for run_id, _ in found], called, None
+        models = any("models:/" in text for text in named.values())
+        if found or models or not request.args.get("experiment-id"):
+            side = SIDES[runs.index(None)]
+            text = f"There is no run or version {named[side]!r} that you may read. "
+            text += "To judge methods, name two, and choose their experiment."
+            raise Failure(403, text, field=side)
+        return [*named.values()], [*named.values()], self._readable()
 
     def store(self) -> Response:
         if reason := members.forged(request, self.secret, self._caller):

@@ -169,13 +169,14 @@ def parsed(
         unsaid, choices = (command.make_context("", words).params for words in ([], typed))
     except click.BadParameter as error:
         raise SelectionError(getattr(error.param, "field", ""), error.message) from error
-    differ = (name for name, o in declared.items() if choices[str(o.name)] != unsaid[str(o.name)])
-    return PageSelection(tuple((name, tuple(given[name])) for name in differ), choices)
+    arguments = {name: str(option.name) for name, option in declared.items()}
+    own = [name for name, of in arguments.items() if choices[of] != unsaid[of]]
+    return PageSelection(tuple((name, tuple(given[name])) for name in own), choices)
 
 
 def _given(option: Option, values: Iterable[str]) -> list[str]:
-    """Of the texts that were given for an option those that count; a SelectionError where they are
-    no values, whatever it takes.
+    """Of the texts that were given for an option those that count; a SelectionError where
+    they are no values, whatever it takes.
     """
     texts = [text for text in values if text]
     if len(texts) > MOST or any(len(text) > LONGEST for text in texts):
