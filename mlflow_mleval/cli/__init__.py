@@ -38,7 +38,7 @@ from mlflow_mleval.cli.command import (
     width,
     write_all,
 )
-from mlflow_mleval.cli.commands import by_measure, evaluate, gate, heeded, profile, run_over
+from mlflow_mleval.cli.commands import evaluate, gate, heeded, profile, run_over
 from mlflow_mleval.package import __version__
 from mlflow_mleval.selection import Choices, Selection
 
@@ -288,7 +288,6 @@ def compare(over: str, runs: tuple[str, ...], output: str | None, **choices: Any
     to = opt.target(output)
     results = opt.file_among(runs)
     choices["run_ids"] = (*choices["run_ids"], *(() if results else runs))
-    choices["bounds"] = by_measure(choices["bounds"], "bounds")
     choices = {**heeded(over, choices), "results": results}
     if over == "instances" and results is not None:
         raise click.UsageError(

@@ -153,7 +153,7 @@ def leaves(options: Iterable[click.Parameter]) -> Iterator[Option]:
 def texts_of(value: Any) -> list[str]:
     """What is typed for a value, or for each of several."""
     if isinstance(value, Mapping):
-        return [f"{key}={number:g}" for key, number in value.items()]
+        return [",".join(f"{key}={each}" for key, each in value.items())]
     several = isinstance(value, Iterable) and not isinstance(value, str)
     return [*map(str, value)] if several else [str(value)]
 
@@ -349,8 +349,8 @@ def live_address(experiment_ids: Iterable[str]) -> str:
     for option in leaves(context.command.params):
         if option.name in typed:
             value = context.params[option.name]
-            values = value if isinstance(value, list | tuple) else [1 if value is True else value]
-            chosen += [(option.field, text) for text in values]
+            texts = texts_of(1 if value is True else value)
+            chosen += [(option.field, text) for text in texts]
     more = f"&{urlencode(chosen)}" if chosen else ""
     return f"{server_address()}/{page}{more}"
 
@@ -420,8 +420,6 @@ def _as_typed(context: click.Context, more: Iterable[Typed] = ()) -> str:
 
 #: Seconds before a long job shows how far it is.
 PATIENCE = 2.0
-#: Symbolic links that are followed one after the other, as in Linux.
-_MOST_LINKS = 40
 
 
 def say(text: str) -> None:
@@ -568,18 +566,15 @@ def is_stream(filename: str | None) -> bool:
 
 
 def _descriptor(path: str) -> int | None:
-    """The number of our own descriptor that a path such as /dev/stdout stands for.
+    """The number of our stdout or stderr, where a path such as /dev/stdout leads there.
 
     To open such a path would empty a file that stdout goes to, and begin at its start again.
     """
-    for _ in range(_MOST_LINKS):
-        folder, name = os.path.split(path)
-        folder = os.path.realpath(folder or os.curdir)
-        if folder in (f"/proc/{os.getpid()}/fd", "/dev/fd") and name.isdecimal():
-            return int(name)
-        if not os.path.islink(path):
-            return None
-        path = os.path.join(folder, os.readlink(path))
+    with suppress(OSError):
+        there = os.stat(path)
+        for number in (1, 2):
+            if os.path.samestat(there, os.fstat(number)):
+                return number
     return None
 
 

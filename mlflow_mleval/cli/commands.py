@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -545,20 +545,6 @@ def profile(kind: Literal["hard", "soft"], output: str | None, **choices: Any) -
 _EXITS = {"ship": 0, "block": 3, "run more": 4}
 
 
-def by_measure(
-    stated: Sequence[float | dict[str, float]], argument: str
-) -> float | dict[str, float] | None:
-    """What was stated for an argument: one number for all measures, or numbers by name."""
-    by_name: dict[str, float] = {}
-    for each in stated:
-        if not isinstance(each, dict):
-            if len(stated) > 1:
-                raise ValueError(f"`{argument}` must be one number for all, or one for each name.")
-            return each
-        by_name |= each
-    return by_name or None
-
-
 @click.command(
     cls=Command,
     common=["--champion", "--margin", "--improve", "--slice", "--cluster"],
@@ -581,8 +567,6 @@ def by_measure(
 def gate(
     candidate: str | None,
     champion: str | None,
-    margins: tuple[Any, ...],
-    bounds: tuple[Any, ...],
     output: str | None,
     whole: bool,
     history: bool,
@@ -638,8 +622,6 @@ def gate(
         candidate,
         champion,
         measures=measures,
-        margins=by_measure(margins, "margins"),
-        bounds=by_measure(bounds, "bounds"),
         **options,
         **asked,
     )

@@ -323,7 +323,6 @@ def _check_size(name: str, values: list[Any]) -> None:
 
 def _document(commands: Commands, name: str, given: Given) -> tuple[Document, Record, str]:
     """What the tool's command makes, its data, and where the server's page shows it, if any."""
-    from mlflow_mleval.store.runs import page_of
     from mlflow_mleval.store.store import asked, connect, find_experiments, server_address
 
     tool = TOOLS[name]
@@ -341,9 +340,7 @@ def _document(commands: Commands, name: str, given: Given) -> tuple[Document, Re
         if server_address() is not None:
             chosen = asked((), ctx.params["experiment_names"])
             found = find_experiments(connect(), *chosen) if any(chosen) else []
-            ids = [one.experiment_id for one in found]
-            page = page_of(ids) and f"{server_address()}/{page_of(ids)}"
-            page = live_address(ids) if brief and ids else page
+            page = live_address(one.experiment_id for one in found)
         return document, held, page
 
 

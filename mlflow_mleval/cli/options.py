@@ -56,6 +56,23 @@ class PerMeasure(click.ParamType):
             )
 
 
+def _by_measure(
+    context: click.Context,
+    option: click.Parameter,
+    stated: Sequence[float | dict[str, float]],
+) -> float | dict[str, float] | None:
+    """What was stated: one number for all measures, or numbers by name."""
+    named: dict[str, float] = {}
+    for each in stated:
+        if isinstance(each, dict):
+            named |= each
+        elif len(stated) > 1:
+            raise click.BadParameter("give one number for all, or one for each name.")
+        else:
+            return each
+    return named or None
+
+
 class Preference(PerMeasure):
     """One preference function for all measures, or one per measure (v_shape for the others)."""
 
@@ -342,6 +359,7 @@ gate = (
         "margins",
         type=PerMeasure(),
         multiple=True,
+        callback=_by_measure,
         help="The loss that does not matter. Default: 0.01 between 0 and 1. Repeatable.",
     ),
     _gating(
@@ -349,6 +367,7 @@ gate = (
         "bounds",
         type=PerMeasure(),
         multiple=True,
+        callback=_by_measure,
         help="The largest difference of two answers that counts, of a measure without a range: "
         "else it is not judged. Repeatable.",
     ),
@@ -440,6 +459,7 @@ bound = _of_instances(
     "bounds",
     type=PerMeasure(),
     multiple=True,
+    callback=_by_measure,
     help="Over instances: the largest possible difference of two values of a measure of unknown "
     "range, so that few are tested without assuming symmetry. Repeatable.",
 )

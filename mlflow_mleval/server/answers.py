@@ -23,7 +23,6 @@ from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_SOURCE_NAME, MLFLOW_SOURCE_TYPE, MLFLOW_USER
 
 from mlflow_mleval.assembling import comparison_of, provenance, read
-from mlflow_mleval.cli.commands import by_measure
 from mlflow_mleval.errors import (
     ChoiceError,
     MissingResultsError,
@@ -362,7 +361,7 @@ def report_of(held: Held) -> tuple[Any, list[Any]]:
     command = held.chosen.command
     made_by = provenance(command, study.source, list(study.runs["run_id"]), comparison.options)
     address = f"{study.source['tracking_uri']}/mleval/?{held.chosen.query}"
-    asked = held.chosen.choices["pair"]
+    asked = held.chosen.choices["pair"] or ()
     pair = asked if {*asked} <= {*comparison.order} else ()  # who was asked about may be left out
     report = study_report.document(comparison, {**made_by, "address": address}, pair=pair)
     sections = [*report.sections]
@@ -509,7 +508,6 @@ def _gate(job: Job, tell: Tell) -> Made:
     tell(step="judging", done=0, total=0)
     how = page.parsed(job["how"], page.gate_options())
     stated = {name: value for name, value in how.choices.items() if value not in ((), None)}
-    stated |= {n: by_measure(stated[n], n) for n in ("margins", "bounds") if n in stated}
     read = Selection()
     if job["given"]:  # read as for the answer, so that its methods are there
         asked = replace(Selection.of(page.parsed(job["given"]).choices), methods=None)

@@ -22,7 +22,6 @@ from types import FunctionType
 from typing import Any
 
 from flask import Blueprint, Flask, Response, g, redirect, request
-from werkzeug.wrappers import Response as BaseResponse
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.package import __version__
@@ -70,9 +69,10 @@ def create_app() -> Any:
             store = _of_mlflow("mlflow.server.auth", "store")
             store.authenticate_user = members.verified_once(store.authenticate_user)
             validators = _of_mlflow("mlflow.server.auth", "BEFORE_REQUEST_VALIDATORS")
-            for path, method in page.routes():
-                for verb in (method, "HEAD") if method == "GET" else (method,):
-                    validators[page.prefix + path, verb] = lambda: True
+            rules = page.app.url_map.iter_rules()
+            for rule in (r for r in rules if r.endpoint.startswith("mleval.")):
+                for method in rule.methods or ():
+                    validators[rule.rule, method] = lambda: True
     runner = _of_mlflow("mlflow.environment_variables", "_MLFLOW_SGI_NAME").get()
     if not isinstance(app, Flask) or runner != "uvicorn":
         return app
@@ -161,23 +161,16 @@ class Page:
         self.desks = Desks(app, self.inside)
         self.secret = os.urandom(32)
 
-    def routes(self) -> dict[tuple[str, str], Callable[[], BaseResponse]]:
-        """By path under the prefix and method, what answers."""
-        views = [self.static, self.experiments, self.survey, self.answer, self.section, self.detail]
-        views += [self.files, self.download, self.news, self.gate_form, self.gate]
-        routes: dict[tuple[str, str], Callable[[], BaseResponse]] = {
-            (f"{ROOT}/{view.__name__.replace('_', '-')}", "GET"): view for view in views
-        }
-        routes[ROOT, "GET"] = lambda: redirect(f"{self.prefix}{ROOT}/", 308)
-        routes[f"{ROOT}/", "GET"] = self.page
-        routes[f"{ROOT}/store", "POST"] = self.store
-        return routes
-
     def install(self) -> None:
-        pages = Blueprint("mleval", __name__)
-        for (path, method), view in self.routes().items():
-            how: dict[str, Any] = {"methods": [method], "strict_slashes": True}
-            pages.add_url_rule(self.prefix + path, path.replace("/", "_"), view, **how)
+        pages = Blueprint("mleval", __name__, url_prefix=self.prefix + ROOT)
+        pages.get("", endpoint="root")(lambda: redirect(f"{self.prefix}{ROOT}/", 308))
+        pages.get("/")(self.page)
+        pages.post("/store")(self.store)
+        views = [self.static, self.experiments, self.survey, self.answer]
+        views += [self.section, self.files, self.download, self.detail]
+        views += [self.news, self.gate_form, self.gate]
+        for view in views:
+            pages.get(f"/{view.__name__.replace('_', '-')}")(view)
         for kind in (Failure, SelectionError, StoreError, OSError):
             pages.register_error_handler(kind, _failed)
         self.app.register_blueprint(pages)
@@ -340,26 +333,26 @@ class Page:
         """Candidate and champion, what they are called, and the selection of which they are
         methods; None where they are runs, which MLflow has just shown to the member.
         """
-        named = [request.args.get(side, "").strip()[:500] for side in SIDES]
-        for side, text in zip(SIDES, named, strict=True):
+        named = {side: request.args.get(side, "").strip()[:500] for side in SIDES}
+        for side, text in named.items():
             if not text:
                 raise Failure(400, "Choose a run, a version or a method.", field=side)
-        runs = [members.run_behind(self.inside, self._caller, text) for text in named]
+        caller = self._caller
+        runs = [members.run_behind(self.inside, caller, text) for text in named.values()]
         found = [run for run in runs if run is not None]
         if len(found) == len(SIDES):
             called = [
-                text.removeprefix("models:/") if "/" in text else f"{run[1]} ({run[0][:8]})"
-                for text, run in zip(named, found, strict=True)
+                text.removeprefix("models:/") if "/" in text else f"{name} ({run_id[:8]})"
+                for text, (run_id, name) in zip(named.values(), found, strict=True)
             ]
-            return [run[0] for run in found], called, None
-        if found or any("models:/" in text for text in named):
-            wrong = runs.index(None)
-            text = f"There is no run or version {named[wrong]!r} that you may read."
-            raise Failure(403, text, field=SIDES[wrong])
-        if not request.args.get("experiment-id"):
-            text = f"There is no run {named[0]!r} that you may read, and no experiment is chosen."
-            raise Failure(403, text, field=SIDES[0])
-        return named, named, self._readable()
+            return [run_id for run_id, _ in found], called, None
+        models = any("models:/" in text for text in named.values())
+        if found or models or not request.args.get("experiment-id"):
+            side = SIDES[runs.index(None)]
+            text = f"There is no run or version {named[side]!r} that you may read. "
+            text += "To judge methods, name two, and choose their experiment."
+            raise Failure(403, text, field=side)
+        return [*named.values()], [*named.values()], self._readable()
 
     def store(self) -> Response:
         if reason := members.forged(request, self.secret, self._caller):

@@ -5,7 +5,7 @@ that reports the same; and the controls by which they choose.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeAlias
@@ -57,7 +57,6 @@ NEW = 100
 #: Values of an option that takes two.
 PAIR = 2
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_YES = ("", "1", "true", "on", "yes")
 
 
 class SelectionError(ValueError):
@@ -155,53 +154,53 @@ def parsed(
 ) -> PageSelection:
     """The selection that these values make of these options, those of a report if none are named; a
     SelectionError where an option does not take one. Names that no option has are for others.
+
+    The command line reads what it would read if it were typed.
     """
-    given = []
-    choices = {}
-    for name, option in (taken or options()).items():
-        texts = [text for text in values.get(name, ()) if text or option.is_flag]
-        if wrong := _wrong(option, texts):
-            raise SelectionError(name, wrong)
-        try:
-            texts, choices[str(option.name)] = _chosen(option, texts)
-        except click.BadParameter as error:
-            raise SelectionError(name, error.message) from error
-        if texts:
-            given.append((name, tuple(texts)))
-    return PageSelection(tuple(given), choices)
+    declared, given, typed = taken or options(), dict[str, list[str]](), list[str]()
+    for name, option in declared.items():
+        given[name] = texts = _given(option, values.get(name, ()))
+        if option.multiple:
+            typed += [f"--{name}={text}" for text in texts]
+        elif texts:
+            typed += [f"--{name}", *([] if option.is_flag else texts)]
+    command = click.Command("page", params=[*declared.values()], add_help_option=False)
+    try:
+        unsaid, choices = (command.make_context("", words).params for words in ([], typed))
+    except click.BadParameter as error:
+        raise SelectionError(getattr(error.param, "field", ""), error.message) from error
+    arguments = {name: str(option.name) for name, option in declared.items()}
+    own = [name for name, of in arguments.items() if choices[of] != unsaid[of]]
+    return PageSelection(tuple((name, tuple(given[name])) for name in own), choices)
 
 
-def _wrong(option: Option, texts: Sequence[str]) -> str:
-    """Why these texts are no values of an option, whichever it takes; empty where they may be."""
-    ids = dict.fromkeys(texts) if option is experiment_ids else ()
+def _given(option: Option, values: Iterable[str]) -> list[str]:
+    """Of the texts that were given for an option those that count; a SelectionError where
+    they are no values, whatever it takes.
+    """
+    texts = [text for text in values if text]
     if len(texts) > MOST or any(len(text) > LONGEST for text in texts):
-        return f"at most {MOST} values of {LONGEST:,} characters each. Name fewer."
-    if not all(map(str.isprintable, texts)):
-        return "it holds a character that cannot be shown. Leave it out."
+        wrong = f"at most {MOST} values of {LONGEST:,} characters each. Name fewer."
+    elif not all(map(str.isprintable, texts)):
+        wrong = "it holds a character that cannot be shown. Leave it out."
+    else:
+        wrong = _wrong_ids({*texts}) if option is experiment_ids else ""
+    if wrong:
+        raise SelectionError(option.field, wrong)
+    if option.multiple:
+        return [*dict.fromkeys(texts)]
+    last = texts[-option.nargs :]
+    complete = last == ["1"] if option.is_flag else len(last) == option.nargs
+    return last if complete else []
+
+
+def _wrong_ids(ids: Set[str]) -> str:
+    """Why these can be no ids of the experiments of a selection; empty where they may be."""
     for strange in (one for one in ids if not _ID.fullmatch(one)):
         return f"{strange[:40]!r} is no id of an experiment. Choose one from the list."
     if len(ids) > EXPERIMENTS:
         return f"{len(ids)} experiments are chosen; {EXPERIMENTS} are the most. Choose fewer."
     return ""
-
-
-def _chosen(option: Option, texts: list[str]) -> tuple[list[str], Any]:
-    """Of the texts that were given for an option those that count, none where they say what is so
-    by default, and its value.
-    """
-    if option.is_flag:
-        on = bool(texts) and texts[-1].lower() in _YES
-        turned = option.callback and option.callback(click.Context(main), option, on)
-        return ["1"] if on else [], on if turned is None else turned
-    if option.multiple:
-        texts = list(dict.fromkeys(texts))
-        return texts, tuple(option.type.convert(text, option, None) for text in texts)
-    if option.nargs == PAIR:
-        texts = texts[-PAIR:] if len(texts) >= PAIR else []
-        return texts, tuple(texts)
-    default = option.default if isinstance(option.default, str | int | float) else None
-    value = option.type.convert(texts[-1], option, None) if texts else default
-    return [] if value == default else texts[-1:], value
 
 
 def as_option(argument: Argument) -> str:
