@@ -348,7 +348,10 @@ def _as_text(text: str) -> str:
 
 
 def _shown(estimator: Any) -> str:
-    return repr(_Shown(estimator)).removesuffix("()")
+    try:
+        return repr(_Shown(estimator)).removesuffix("()")
+    except Exception:  # as estimators of others may raise
+        return _as_text(repr(estimator))
 
 
 def _tuned(estimator: Any) -> set[str]:
