@@ -133,8 +133,8 @@ class RunReport:
     def of(
         cls, ev: Evaluation, method: str = "", dataset: str = "", ratio: float | None = None
     ) -> RunReport:
-        """What an Evaluation by itself says, with folds as of one cross-validation, and the ratio of
-        its test to its training data.
+        """What an Evaluation by itself says, with folds as of one cross-validation; `ratio` is that
+        of test to training data.
         """
         means = ev.folds.mean(skipna=False).dropna().to_dict() if len(ev.folds) else ev.measures
         statistics = None

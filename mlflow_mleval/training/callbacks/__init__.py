@@ -96,7 +96,7 @@ class EpochLog:
         runs.check(method=method, dataset=dataset)
         refuse_keywords(EpochLog, options, (*_FLAT, "hierarchy", *OPTIONS))
         hierarchy = options.get("hierarchy")
-        refuse_without(hierarchy, {name: v for name, v in options.items() if name in OPTIONS})
+        refuse_without(hierarchy, filter(OPTIONS.__contains__, options))
         one_of(options.get("conventions", "sklearn"), "conventions", CONVENTIONS)
         self.method, self.dataset = method, dataset
         self.measures = None if measures is None else tuple(known_measures(measures, costs=False))
