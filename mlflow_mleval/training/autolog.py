@@ -13,7 +13,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import FrameType
@@ -32,7 +32,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, all_estimators
 
-from mlflow_mleval.evaluation import Evaluation, evaluate
+from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.hierarchical import OPTIONS, refuse_without
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import CONVENTIONS, Conventions, known_measures
@@ -55,14 +55,14 @@ from mlflow_mleval.training.delivery import (
 from mlflow_mleval.training.estimators import (
     SCORE_METHODS,
     Predictions,
-    as_matrix,
-    columns_of_classes,
     dataset_name,
     labels_of,
     method_name,
     params_of,
     predict,
+    predicted,
     sample,
+    scored,
 )
 from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
 from mlflow_mleval.validation import one_of, refuse_keywords
@@ -159,34 +159,32 @@ def autolog(
 
 # ---- where autologging writes --------------------------------------------------------------------
 
-_jobs: list[Future[None]] = []
-#: What the thread has to say. It is said by whoever waits or logs next: while another thread is in
-#: `warnings.catch_warnings`, which many libraries use, a warning of this one would be lost.
-_news: list[str] = []
-_THREAD = "mleval-autolog"
+#: What a thread writes, with its name and the sink that tells what went wrong. It is told by
+#: whoever waits or logs next: while another thread is in `warnings.catch_warnings`, which many
+#: libraries use, a warning of the thread that writes would be lost.
+_jobs: list[tuple[Future[str], str, Sink]] = []
 
 
 @functools.cache
 def _writer() -> ThreadPoolExecutor:
     """One thread, so that runs are written in the order of their results."""
     # Before the interpreter refuses new threads, for which plain atexit comes too late.
-    getattr(threading, "_register_atexit", atexit.register)(_flush)
-    return ThreadPoolExecutor(1, _THREAD)
+    getattr(threading, "_register_atexit", atexit.register)(_tell, last=True)
+    return ThreadPoolExecutor(1, "mleval-autolog")
 
 
-def _flush() -> None:
-    """Wait until everything is written, and tell what was not."""
-    wait(_jobs)
-    _tell()
-
-
-def _tell() -> None:
-    while _news:
-        warn(_news.pop(0))
+def _tell(*, last: bool = False) -> None:
+    """Tell what was not written, at the end when all is."""
+    while _jobs and (last or _jobs[0][0].done()):
+        job, what, sink = _jobs.pop(0)
+        with harmless(what, sink.fail):
+            sink.warn(job.result())
 
 
 #: An evaluation, and what is known of it beside.
 Evaluated: TypeAlias = tuple[Evaluation, LogOptions]
+#: Of each fold what is predicted, its rows, and the seconds to fit it.
+Folds: TypeAlias = tuple[list[Predictions], Any, Any]
 
 
 @dataclass
@@ -209,12 +207,9 @@ class Sink:
         self.warn(f"{what} was not logged. {type(error).__name__}: {error}")
 
     def warn(self, text: str) -> None:
-        """Say it unless silence was asked for."""
-        text = f"mleval.autolog: {text}"
-        if not self.silent and threading.current_thread().name.startswith(_THREAD):
-            _news.append(text)
-        elif not self.silent:
-            warn(text)
+        """Say it, if there is something, unless silence was asked for."""
+        if text and not self.silent:
+            warn(f"mleval.autolog: {text}")
 
     def log(
         self,
@@ -223,7 +218,7 @@ class Sink:
         estimator: Any,
         X: Any,
         Y: Any,
-        run_id: str | None,
+        run_id: str | None = None,
         weights: Any = None,
     ) -> None:
         """Evaluate now, and log now or in the background: into the given run, else the active one,
@@ -236,47 +231,43 @@ class Sink:
             self.logged.add(short := method_name(estimator))  # what fails is said, too
             ev, facts = make()
             names = self.method or short, self.dataset or dataset_name(X, Y, weights)
-            options = replace(facts, **self.options)
-            job = (what, ev, names, runs.target(run_id), options, params_of(estimator))
+            options, params = replace(facts, **self.options), params_of(estimator)
+            job = what, ev, names, runs.target(run_id), options, params
             if self.asynchronous:
-                _jobs[:] = [f for f in _jobs if not f.done()]
-                _jobs.append(_writer().submit(self._write_later, *job))
+                _jobs.append((_writer().submit(_write_alone, *job), what, self))
             else:
-                self._write(*job)
+                self.warn(_write(*job))
 
-    def _write_later(self, what: str, *job: Any) -> None:
-        try:
-            with _between_writes:
-                self._write(what, *job)
-        except Exception as error:
-            self.fail(what, error)
 
-    def _write(
-        self,
-        what: str,
-        ev: Evaluation,
-        names: tuple[str, str],
-        run_id: str | None,
-        options: LogOptions,
-        params: dict[str, str],
-    ) -> None:
-        experiment: str | None = None
-        run: Run | None = None
-        delivery = Delivery()
-        if (target := run_id) is not None:
-            run = delivery.ask(lambda: runs.existing(target), None)
-            if run and runs.holds_result(run.data.tags):
-                experiment = delivery.ask(lambda: runs.experiment_of(target, run), None)
-                run_id = run = None
-        payload = payload_of(ev, *names, options, params=params)
-        if warning := delivery.send(what, payload, run_id, experiment, run):
-            self.warn(warning)
+def _write_alone(*job: Any) -> str:
+    with _between_writes:
+        return _write(*job)
+
+
+def _write(
+    what: str,
+    ev: Evaluation,
+    names: tuple[str, str],
+    run_id: str | None,
+    options: LogOptions,
+    params: dict[str, str],
+) -> str:
+    """What the user must be told of it, empty where there is nothing to tell."""
+    experiment: str | None = None
+    run: Run | None = None
+    delivery = Delivery()
+    if (target := run_id) is not None:
+        run = delivery.ask(lambda: runs.existing(target), None)
+        if run and runs.holds_result(run.data.tags):
+            experiment = delivery.ask(lambda: runs.experiment_of(target, run), None)
+            run_id = run = None
+    payload = payload_of(ev, *names, options, params=params)
+    return delivery.send(what, payload, run_id, experiment, run)
 
 
 def _start_anew() -> None:
     """In a forked process: what waits is the parent's, and its thread is not here."""
     _jobs.clear()
-    _news.clear()
     _writer.cache_clear()
     _between_writes._at_fork_reinit()  # type: ignore[attr-defined]  # as CPython does
 
@@ -322,8 +313,8 @@ class Patches:
 
     def __init__(self) -> None:
         self.active = False
-        self._wrappers: dict[int, tuple[Any, Any]] = {}
-        self._by_original: dict[int, Any] = {}
+        #: By the id of what they wrap.
+        self._wrappers: dict[int, Any] = {}
         self._hooks: dict[int, Callable[..., Any]] = {}
         self._places: list[tuple[Any, str]] = []
 
@@ -337,31 +328,29 @@ class Patches:
         self.active = True
         for slot in (name, _SLOT + name):
             current = vars(owner).get(slot)
-            if current is None or id(current) in self._wrappers:
-                continue
-            # One wrapper a function, so that pickle finds it where its name says.
-            wrapper = self._by_original.get(id(current)) or self._wrapper(current, hook, through)
-            setattr(owner, slot, wrapper)
-            self._places.append((owner, name))
+            if current is not None and not self._is_ours(current):
+                # One wrapper a function, so that pickle finds it where its name says.
+                if id(current) not in self._wrappers:
+                    self._wrappers[id(current)] = self._wrapper(current, hook, through)
+                setattr(owner, slot, self._wrappers[id(current)])
+                self._places.append((owner, name))
 
     def wraps(self, cls: type, name: str) -> bool:
         """Whether calls of this method pass a wrapper."""
         owner, slot = places_to_wrap([cls], name)[0]
-        return any(id(vars(owner).get(key)) in self._wrappers for key in (slot, _SLOT + slot))
+        return any(self._is_ours(vars(owner).get(key)) for key in (slot, _SLOT + slot))
 
     def restore(self) -> None:
         """Switch the wrappers off, and put the functions back wherever the wrappers still are."""
         self.active = False
         for owner, name in self._places:
             for slot in (name, _SLOT + name):  # MLflow may have come later
-                wrapper, original = self._wrappers.get(id(vars(owner).get(slot)), (None, None))
-                if wrapper is not None:
-                    setattr(owner, slot, original)
+                if self._is_ours(wrapper := vars(owner).get(slot)):
+                    setattr(owner, slot, wrapper.__wrapped__)
         self._places.clear()
 
     def imported_earlier(self) -> dict[str, list[str]]:
         """Names of modules of the user that are still bound to a wrapped function, by module."""
-        originals = {id(original): original for _, original in self._wrappers.values()}
         by_module: dict[str, list[str]] = {}
         for name, module in list(sys.modules.items()):
             path = getattr(module, "__file__", None) or ""
@@ -370,9 +359,14 @@ class Patches:
             if of_package or "site-packages" in path or "dist-packages" in path:
                 continue
             for key, value in list(getattr(module, "__dict__", {}).items()):
-                if originals.get(id(value), by_module) is value:
+                wrapper = self._wrappers.get(id(value))
+                if wrapper is not None and wrapper.__wrapped__ is value:
                     by_module.setdefault(name, []).append(key)
         return by_module
+
+    def _is_ours(self, value: Any) -> bool:
+        original = getattr(value, "__wrapped__", None)
+        return original is not None and self._wrappers.get(id(original)) is value
 
     def _wrapper(self, original: Any, hook: Callable[..., Any], through: str) -> Any:
         key = id(original)
@@ -385,8 +379,6 @@ class Patches:
 
         # not in the closure, which is pickled with a function that MLflow has wrapped
         self._hooks[key] = hook
-        self._wrappers[id(wrapper)] = wrapper, original
-        self._by_original[key] = wrapper
         return wrapper
 
 
@@ -462,7 +454,7 @@ class FitClock:
                     change(fit.wrappers)
             announce(*announced)
 
-        return announce if change is None else passed_on
+        return passed_on
 
 
 class _Fit:
@@ -542,22 +534,17 @@ class SklearnAutolog:
             wrap(owner, "cross_validate", self.cross_validate, through=_VALIDATION)
             wrap(owner, "cross_val_predict", self.cross_val_predict)
         _import_scikit_learn()
-        bases: list[type] = [ClassifierMixin, RegressorMixin, Pipeline, BaseSearchCV]
-        classes = {*bases}  # every class of estimators by now, of other packages and the script too
-        while bases:
-            heirs: set[type] = {*bases.pop().__subclasses__()} - classes
-            bases += heirs
-            classes |= heirs
+        # every class of estimators by now, of other packages and the script too
+        classes = _heirs(ClassifierMixin, RegressorMixin, Pipeline, BaseSearchCV)
         hooks = dict.fromkeys(("predict", *SCORE_METHODS), self.predict)
         for name, hook in {"fit": self.fit, "score": self.score, **hooks}.items():
             for owner, slot in places_to_wrap(classes, name):
                 wrap(owner, slot, hook)
-        for name in sklearn.metrics.__all__:
-            metric = getattr(sklearn.metrics, name)
-            named = [*inspect.signature(metric).parameters] if inspect.isfunction(metric) else []
-            if named[:1] == ["y_true"] and named[1:2] and named[1] in _PREDICTED:
-                wrap(sys.modules.get(metric.__module__, sklearn.metrics), name, self.metric)
-                wrap(sklearn.metrics, name, self.metric)
+        for name, metric in inspect.getmembers(sklearn.metrics, inspect.isfunction):
+            given = [*inspect.signature(metric).parameters][:2]
+            if name in sklearn.metrics.__all__ and given in [["y_true", by] for by in _PREDICTED]:
+                for owner in (sys.modules.get(metric.__module__), sklearn.metrics):
+                    wrap(owner, name, self.metric)
         if not was_on and (earlier := self.patches.imported_earlier()):
             bound = [f"{', '.join(sorted(names))} in {where}" for where, names in earlier.items()]
             sink.warn(
@@ -571,7 +558,7 @@ class SklearnAutolog:
         self._say_not_logged()
         self.patches.restore()
         self._clock.stop()
-        _flush()
+        _tell(last=True)
 
     def _say_not_logged(self) -> None:
         """What was fitted and never evaluated, for no labels were shown that are new to it."""
@@ -585,20 +572,25 @@ class SklearnAutolog:
                 "pass autolog(eval_data=(X_test, y_test)), or call mleval.cross_validate."
             )
 
-    def _say_why_not(self, estimator: Any, Y: Any) -> None:
-        """Why a fit is none of ours, once."""
+    def _concerns(self, estimator: Any, Y: Any) -> bool:
+        """Whether this is a classification of label sets, or of one label of several classes; why
+        it is none is said once.
+        """
         try:
             regressor, classifier = is_regressor(estimator), is_classifier(estimator)
-            columns = (*np.shape(Y), 0)[1]
+            labels, columns = labels_of(Y), (*np.shape(Y), 0)[1]
         except Exception:  # no estimator: scikit-learn will say so
-            return
-        why = "it is a regressor, and mleval evaluates classifiers; MLflow's own logs it"
-        if not regressor:
-            why = "its targets are several columns that are not 0 and 1. Evaluate each by itself"
+            return False
+        if not regressor and (isinstance(labels, int) or (classifier and labels is not None)):
+            return True
+        why = "its targets are several columns that are not 0 and 1. Evaluate each by itself"
+        if regressor:
+            why = "it is a regressor, and mleval evaluates classifiers; MLflow's own logs it"
         text = f"nothing is logged of {type(estimator).__name__}: {why}."
         if (regressor or (classifier and columns > 1)) and text not in self._said:
             self._said.add(text)
             self.sink.warn(text)
+        return False
 
     # ---- fit, then evaluate ----------------------------------------------------------------------
 
@@ -610,16 +602,13 @@ class SklearnAutolog:
         before = getattr(estimator, _MLFLOW_RUN, None)
         result, seconds = self._clock.timed(original, estimator, *args, **kwargs)
         X, Y = _data(args, kwargs)
-        if not _concerns(estimator, Y):
-            self._say_why_not(estimator, Y)
+        if not self._concerns(estimator, Y):
             return result
-        try:
+        with harmless("a fit", self.sink.fail):
             self._fitted[method_name(estimator)] = None
             of_mlflow = getattr(estimator, _MLFLOW_RUN, None)
             run_id = of_mlflow if of_mlflow != before else runs.target()
             self._fits[estimator] = _LastFit(run_id, sample(X, Y), seconds)
-        except Exception as error:
-            self.sink.warn(f"a fit was not noted. {type(error).__name__}: {error}")
         if is_search:
             params = {k: v for k, v in kwargs.items() if k not in ("X", "y", "Y")}
             self._search(estimator, X, Y, cv, params)
@@ -636,35 +625,24 @@ class SklearnAutolog:
     def predict(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(estimator, *args, **kwargs)
         if isinstance(result, (np.ndarray, pd.DataFrame)) or sparse.issparse(result):
-            # A column of it, as of probabilities, is another array with the same base.
-            keys = {id(result), id(getattr(result, "base", None))} - {id(None)}
-
-            def forget_it(_: Any) -> None:
-                for key in keys:
-                    self._predictions.pop(key, None)
-
-            seen = weakref.ref(result, forget_it), estimator, _data(args, kwargs)[0]
-            self._predictions |= dict.fromkeys(keys, seen)
+            key = id(owner := _owner(result))
+            seen = weakref.ref(owner, lambda _: self._predictions.pop(key, None))
+            self._predictions[key] = seen, estimator, _data(args, kwargs)[0]
         return result
 
     def metric(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         named = (kwargs[name] for name in _PREDICTED if name in kwargs)
-        predicted = args[1] if len(args) > 1 else next(named, None)
-        arrays = [predicted, getattr(predicted, "base", None)]
-        for array in arrays:
-            reference, estimator, X = self._predictions.get(id(array), (None, None, None))
-            seen = None if reference is None else reference()
-            owners = [own for own in (seen, getattr(seen, "base", None)) if own is not None]
-            if any(own is one for own in owners for one in arrays):
-                Y = args[0] if args else kwargs.get("y_true")
-                self._held_out(estimator, X, Y, kwargs.get("sample_weight"))
-                break
+        owner = _owner(args[1] if len(args) > 1 else next(named, None))
+        seen, estimator, X = self._predictions.get(id(owner), (lambda: self, None, None))
+        if seen() is owner:
+            Y = args[0] if args else kwargs.get("y_true")
+            self._held_out(estimator, X, Y, kwargs.get("sample_weight"))
         return result
 
     def _held_out(self, estimator: Any, X: Any, Y: Any, weights: Any = None) -> None:
         """Evaluate on data that is not the training data, once; with other weights, once more."""
-        if not _concerns(estimator, Y):
+        if not self._concerns(estimator, Y):
             return
         name = type(estimator).__name__
         what = f"{name} on held-out data"
@@ -683,8 +661,7 @@ class SklearnAutolog:
                 if isinstance(labels, list) and trained is not None:
                     labels = np.asarray(trained).tolist()
                 predictions = _predicted_labels(estimator, X, Y, labels)
-                if predictions.without_score:
-                    why = predictions.without_score
+                if why := predictions.without_score:
                     self.sink.warn(f"no measure of scores: {name} has none ({why}).")
                 options = self._options(labels) | {"fit_time": fit.seconds}
                 return predictions.evaluated(Y, **options, sample_weight=weights), LogOptions()
@@ -703,8 +680,7 @@ class SklearnAutolog:
         """The call by name, with a splitter that remembers; None where it is none of ours."""
         try:
             call = dict(inspect.signature(function).bind(*args, **kwargs).arguments)
-            if not _concerns(call["estimator"], call.get("y")):
-                self._say_why_not(call["estimator"], call.get("y"))
+            if not self._concerns(call["estimator"], call.get("y")):
                 return None
             is_classes = is_classifier(call["estimator"])
             call["cv"] = _Recorded(check_cv(call.get("cv"), call["y"], classifier=is_classes))
@@ -721,17 +697,17 @@ class SklearnAutolog:
         estimators = result["estimator"] if asked else result.pop("estimator")
         X, Y, splits = call["X"], call["y"], call["cv"].splits
 
-        def evaluation() -> Evaluated:
-            labels, predictions = labels_of(Y), []
+        def folds(labels: Any) -> Folds:
+            predictions = []
             for i, (fitted, (_, test)) in enumerate(zip(estimators, splits, strict=True)):
                 try:
                     rows, truth = _safe_indexing(X, test), _safe_indexing(Y, test)
                     predictions.append(_predicted_labels(fitted, rows, truth, labels))
                 except Exception as error:
                     raise RuntimeError(f"fold {i} gives no predictions ({error}).") from error
-            return self._folds(predictions, Y, splits, result["fit_time"])
+            return predictions, splits, result["fit_time"]
 
-        self.sink.log("a cross-validation", evaluation, call["estimator"], X, Y, None)
+        self._log_folds("a cross-validation", call["estimator"], X, Y, folds)
         return result
 
     def cross_val_predict(self, original: Any, *args: Any, **kwargs: Any) -> Any:
@@ -742,24 +718,23 @@ class SklearnAutolog:
         result = original(**call)
         X, Y, splits = call["X"], call["y"], call["cv"].splits
 
-        def evaluation() -> Evaluated:
-            truth = np.asarray(Y)
-            labels: Any = labels_of(Y)
-            options = dict(self._options(labels))
-            folds = np.empty(len(truth), dtype=int)
-            for number, (_, test) in enumerate(splits):
-                folds[test] = number
-            predicted, scores = result, None
-            if isinstance(labels, int):
-                predicted = as_matrix(result, labels, [np.unique(column) for column in truth.T])
-                if way != "predict":
-                    scores, predicted = predicted, predicted > SCORE_METHODS[way]
-            elif way != "predict":
-                scores, options["probabilities"] = columns_of_classes(result, way, labels, labels)
-                predicted = None
-            return evaluate(Y, scores, predicted, folds=folds, **options), split_facts(Y, splits)
+        def folds(labels: Any) -> Folds:
+            y_score, y_pred, is_probability = None, None, True
+            of_sets = isinstance(labels, int)
+            if way == "predict":
+                y_pred = predicted(result, labels)
+            else:
+                own = list(map(np.unique, np.asarray(Y).T)) if of_sets else labels
+                y_score, is_probability = scored(result, way, own, labels)
+                y_pred = y_score > SCORE_METHODS[way] if of_sets else None
+            predictions = []
+            for _, test in splits:
+                score = None if y_score is None else y_score[test]
+                pred = None if y_pred is None else y_pred[test]
+                predictions.append(Predictions(score, pred, is_probability=is_probability))
+            return predictions, splits, None
 
-        self.sink.log("a cross-validated prediction", evaluation, call["estimator"], X, Y, None)
+        self._log_folds("a cross-validated prediction", call["estimator"], X, Y, folds)
         return result
 
     def _search(
@@ -772,30 +747,52 @@ class SklearnAutolog:
             )
             return
 
-        def evaluation() -> Evaluated:
+        def folds(labels: Any) -> Folds:
             if cv is _SPENT:
                 raise TypeError("its splits can be drawn only once. Pass cv as a list.")
-            labels: Any = labels_of(Y)
             groups = params.pop("groups", None)
             best = clone(search.estimator).set_params(**clone(search.best_params_, safe=False))
             how = {"cv": cv, "n_jobs": search.n_jobs, "groups": groups, "params": params}
-            predictions, *splits_and_times = fold_predictions(best, X, Y, labels, **how)
-            ev, facts = self._folds(predictions, Y, *splits_and_times)
-            return ev, replace(facts, selected_among=len(search.cv_results_["params"]))
+            return fold_predictions(best, X, Y, labels, **how)
 
-        run_id = self._fits.get(search, _LastFit()).run_id
-        self.sink.log("a search", evaluation, search, X, Y, run_id)
+        run_id, among = self._fits.get(search, _LastFit()).run_id, len(search.cv_results_["params"])
+        self._log_folds("a search", search, X, Y, folds, run_id, selected_among=among)
 
-    def _folds(self, predictions: list[Predictions], Y: Any, splits: Any, times: Any) -> Evaluated:
-        if reason := without_scores(predictions):
-            self.sink.warn(reason)
-        Y = Y if hasattr(Y, "shape") else np.asarray(Y)
-        ev = evaluate_folds(predictions, Y, splits, times, **self._options(labels_of(Y)))
-        return ev, split_facts(Y, splits)
+    def _log_folds(
+        self,
+        what: str,
+        estimator: Any,
+        X: Any,
+        Y: Any,
+        folds: Callable[[Any], Folds],
+        run_id: str | None = None,
+        **facts: Any,
+    ) -> None:
+        """Log what was predicted for each fold, which is asked for with the labels of Y."""
+
+        def evaluation() -> Evaluated:
+            labels, truth = labels_of(Y), Y if hasattr(Y, "shape") else np.asarray(Y)
+            predictions, splits, times = folds(labels)
+            self.sink.warn(without_scores(predictions))
+            ev = evaluate_folds(predictions, truth, splits, times, **self._options(labels))
+            return ev, replace(split_facts(truth, splits), **facts)
+
+        self.sink.log(what, evaluation, estimator, X, Y, run_id)
 
 
 #: The first call imports all that scikit-learn has; further ones would walk through it again.
 _import_scikit_learn = functools.cache(all_estimators)
+
+
+def _heirs(*classes: type) -> set[type]:
+    """These classes, and all that inherit from them."""
+    return {*classes}.union(*(_heirs(*cls.__subclasses__()) for cls in classes))
+
+
+def _owner(array: Any) -> Any:
+    """The array that holds the numbers of this one, as of a column of probabilities."""
+    base = getattr(array, "base", None)
+    return base if isinstance(base, np.ndarray) else array
 
 
 class _Recorded:
@@ -818,15 +815,6 @@ def _data(args: Any, kwargs: Any) -> tuple[Any, Any]:
     """X and Y of a method's call; X is always given, Y is called y or Y."""
     X = args[0] if args else kwargs.get("X")
     return X, args[1] if len(args) > 1 else kwargs.get("y", kwargs.get("Y"))
-
-
-def _concerns(estimator: Any, Y: Any) -> bool:
-    """Whether this is a classification of label sets, or of one label of several classes."""
-    try:
-        labels = None if Y is None or is_regressor(estimator) else labels_of(Y)
-        return isinstance(labels, int) or (labels is not None and is_classifier(estimator))
-    except Exception:
-        return False
 
 
 def _predicted_labels(estimator: Any, X: Any, Y: Any, labels: Any) -> Predictions:

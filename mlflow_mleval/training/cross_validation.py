@@ -211,22 +211,19 @@ def evaluate_folds(
 ) -> Evaluation:
     """One Evaluation of each fold's predictions; weights are those of the rows of `Y`."""
     tests = [test for _, test in splits]
-    rows, folds = np.concatenate(tests), range(len(tests))
-    has_scores = not without_scores(predictions)
-    if is_vector(Y):
-        options["probabilities"] = None if all(p.is_probability for p in predictions) else False
-        # a fold that knows fewer classes than others has scores of another shape
-        has_scores = has_scores and len({p.y_score.ndim for p in predictions}) == 1
+    rows = np.concatenate(tests)
+    if is_vector(Y) and not all(p.is_probability for p in predictions):
+        options["probabilities"] = False
     if options.get("sample_weight") is not None:
         options["sample_weight"] = np.asarray(options["sample_weight"])[rows]
     times: Any = {i: p.predict_time for i, p in enumerate(predictions)}
     ev = evaluate(
         _safe_indexing(Y, rows),
-        _stacked([p.y_score for p in predictions]) if has_scores else None,
+        _stacked([p.y_score for p in predictions]),
         _stacked([p.y_pred for p in predictions]),
-        folds=np.repeat(folds, [len(test) for test in tests]),
-        fit_time=dict(zip(folds, map(float, fit_times), strict=True)),
-        predict_time=times,
+        folds=np.repeat(np.arange(len(tests)), [len(test) for test in tests]),
+        fit_time=fit_times if fit_times is None else dict(enumerate(map(float, fit_times))),
+        predict_time=None if None in times.values() else times,
         **options,
     )
     if ev.instances is not None:
@@ -235,6 +232,9 @@ def evaluate_folds(
 
 
 def _stacked(parts: list[Any]) -> Any:
+    """Those of all folds; none where a fold has none, or knows fewer classes than others."""
+    if parts[0] is None or len(set(map(np.ndim, parts))) > 1:
+        return None
     if any(map(sparse.issparse, parts)):
         return sparse.vstack(parts, format="csr")
     return np.concatenate(parts)

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from sklearn import config_context
-from sklearn.base import BaseEstimator, clone, is_regressor
-from sklearn.multioutput import MultiOutputClassifier
+from sklearn.base import clone, is_regressor
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import type_of_target
@@ -28,7 +28,7 @@ from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.one_label import classes_of, is_vector
 from mlflow_mleval.measures.registry import MEASURES, expand
-from mlflow_mleval.validation import AnyArray, Array
+from mlflow_mleval.validation import AnyArray
 
 #: Ways to a score in order of preference, and the score from which on a label is predicted.
 SCORE_METHODS = {"predict_proba": 0.5, "decision_function": 0.0}
@@ -66,7 +66,7 @@ def labels_of(Y: Any) -> int | list[Any] | None:
     try:
         kind = type_of_target(Y)
         if kind == "multilabel-indicator":
-            return (Y if hasattr(Y, "shape") else np.asarray(Y)).shape[1]
+            return np.shape(Y)[1]
         is_one = kind in ("binary", "multiclass") and is_vector(Y)
         return np.unique(classes_of(Y, "y")).tolist() if is_one else None
     except (ValueError, TypeError):
@@ -86,17 +86,6 @@ def _is_regressor(estimator: Any) -> bool:
     return hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator)
 
 
-def _way_to_scores(estimator: Any) -> str:
-    """The method that gives scores."""
-    for name in SCORE_METHODS:
-        if hasattr(estimator, name):
-            return name
-    has = "is a regressor and has" if _is_regressor(estimator) else "has"
-    raise AttributeError(
-        f"{type(estimator).__name__} {has} neither predict_proba nor decision_function"
-    )
-
-
 def predict(estimator: Any, X: Any, labels: int | Sequence[Any]) -> Predictions:
     """Label predictions and scores of a fitted estimator; `labels` is K, or the classes of one.
 
@@ -113,6 +102,12 @@ def predict(estimator: Any, X: Any, labels: int | Sequence[Any]) -> Predictions:
     array([[1., 0., 0.]])
     """
     start = time.perf_counter()
+    while isinstance(estimator, Pipeline) or hasattr(estimator, "best_estimator_"):
+        if not isinstance(estimator, Pipeline):
+            estimator = estimator.best_estimator_
+        else:
+            X = estimator[:-1].transform(X) if len(estimator) > 1 else X
+            estimator = estimator[-1]
     is_forest = type(estimator).__module__ == "sklearn.ensemble._forest"
     if is_forest and hasattr(estimator, "predict_proba"):  # it is asked once for both
         scores, own = estimator.predict_proba(X), estimator.classes_
@@ -125,47 +120,80 @@ def predict(estimator: Any, X: Any, labels: int | Sequence[Any]) -> Predictions:
     else:
         raw = estimator.predict(X)
     seconds = time.perf_counter() - start
-    is_probability = True
-    if isinstance(labels, int):
-        y_pred = as_matrix(raw, labels)
-    elif (y_pred := column(raw)).ndim != 1:
-        want = "one class for each instance"
-        raise ValueError(f"the estimator must return {want}, got shape {y_pred.shape}.")
+    y_pred = predicted(raw, labels)
     try:
-        if isinstance(labels, int):
-            y_score = _score_of(estimator, X, labels, y_pred)
-            if _inverted(y_score, y_pred):
-                raise ValueError("the scores are those of the absent labels")
-        else:
-            way = _way_to_scores(estimator)
-            last = getattr(estimator, "best_estimator_", estimator)
-            last = last[-1] if isinstance(last, Pipeline) else last
-            of_pairs = getattr(last, "decision_function_shape", "ovr") == "ovo"
-            if way == "decision_function" and len(labels) > 2 and of_pairs:
-                raise ValueError("its decision values are of pairs of classes ('ovo')")
-            trained, given = np.asarray(estimator.classes_).tolist(), getattr(estimator, way)(X)
-            y_score, is_probability = columns_of_classes(given, way, trained, list(labels))
-            if not np.isfinite(y_score).all():
-                raise ValueError("some scores are NaN or infinite")
+        y_score, is_probability = _scores(estimator, X, labels, y_pred)
     except Exception as error:  # an estimator may raise anything, and its predictions are good
         return Predictions(None, y_pred, seconds, f"{type(error).__name__}: {error}")
     return Predictions(y_score, y_pred, seconds, is_probability=is_probability)
 
 
-def columns_of_classes(
-    raw: Any, way: str, trained: list[Any], classes: list[Any]
-) -> tuple[Array, bool]:
-    """Scores of some classes as those of all, and whether they are probabilities."""
-    scores, is_probability = np.asarray(raw, dtype=float), way == "predict_proba"
-    if scores.ndim == 1 and trained == classes:
+def _scores(estimator: Any, X: Any, labels: int | Sequence[Any], y_pred: Any) -> tuple[Any, bool]:
+    """The scores, and whether they are probabilities of classes."""
+    way = next(filter(partial(hasattr, estimator), SCORE_METHODS), "")
+    of_pairs = getattr(estimator, "decision_function_shape", "ovr") == "ovo"
+    if not isinstance(labels, int) and len(labels) > 2 and of_pairs and way != "predict_proba":
+        raise ValueError("its decision values are of pairs of classes ('ovo')")
+    try:
+        if not way:
+            has = "is a regressor and has" if _is_regressor(estimator) else "has"
+            raise AttributeError(
+                f"{type(estimator).__name__} {has} neither predict_proba nor decision_function"
+            )
+        given = getattr(estimator, way)(X)
+        y_score, is_probability = scored(given, way, getattr(estimator, "classes_", None), labels)
+    except (AttributeError, ValueError):
+        # scikit-learn has none of several labels, or of a chain with a label of one class
+        by_label = isinstance(estimator, (MultiOutputClassifier, ClassifierChain))
+        if by_label and getattr(estimator, "chain_method_", "predict") == "predict":
+            return _by_label(estimator, X, y_pred), False
+        raise
+    if isinstance(labels, int) and y_pred is not None and _inverted(y_score, y_pred):
+        raise ValueError("the scores are those of the absent labels")
+    return y_score, is_probability
+
+
+def _by_label(estimator: Any, X: Any, y_pred: Any) -> AnyArray:
+    """Scores of the estimator of each label, of which those of a chain see earlier labels."""
+    order = getattr(estimator, "order_", None)
+    stack = partial(sparse.hstack, format="csr") if sparse.issparse(X) else np.hstack
+    columns = []
+    for i, part in enumerate(estimator.estimators_):
+        seen = X if order is None else stack([X, y_pred[:, order[:i]]])
+        columns.append(_scores(part, seen, 1, None)[0])
+    return np.hstack(columns)[:, slice(None) if order is None else np.argsort(order)]
+
+
+def predicted(raw: Any, labels: int | Sequence[Any]) -> Any:
+    """Predictions in the one shape in which they are evaluated."""
+    if isinstance(labels, int):
+        return as_matrix(raw, labels)
+    if (classes := column(raw)).ndim != 1:
+        want = "one class for each instance"
+        raise ValueError(f"the estimator must return {want}, got shape {classes.shape}.")
+    return classes
+
+
+def scored(raw: Any, way: str, trained: Any, labels: int | Sequence[Any]) -> tuple[Any, bool]:
+    """What a method of an estimator with these classes gives as scores of all classes or labels,
+    and whether they are probabilities of classes.
+    """
+    is_probability = way == "predict_proba"
+    if isinstance(labels, int):
+        by_label = trained if isinstance(trained, list) else [trained]
+        known = by_label if len(by_label) == labels else None
+        return as_matrix(raw, labels, known), is_probability
+    scores, own, classes = np.asarray(raw, dtype=float), np.asarray(trained).tolist(), list(labels)
+    if not np.isfinite(scores).all():
+        raise ValueError("some scores are NaN or infinite")
+    if scores.ndim == 1 and own == classes:
         return scores, is_probability
-    is_of_others = trained != classes and not is_probability
-    if scores.ndim != 2 or scores.shape[1] != len(trained) or is_of_others:
+    if scores.shape[1:] != (len(own),) or not (own == classes or is_probability):
         raise ValueError(
-            f"there are scores of shape {scores.shape} for {len(trained)} classes of {len(classes)}"
+            f"there are scores of shape {scores.shape} for {len(own)} classes of {len(classes)}"
         )
     of_all = np.zeros((len(scores), len(classes)))
-    of_all[:, [classes.index(name) for name in trained]] = scores
+    of_all[:, [classes.index(name) for name in own]] = scores
     return of_all, is_probability
 
 
@@ -183,16 +211,15 @@ def as_matrix(raw: Any, n_labels: int, classes: Sequence[Any] | None = None) -> 
     >>> as_matrix([np.array([[0.3, 0.7]]), np.array([[1.0]])], 2, classes=[[0, 1], [0]])
     array([[0.7, 0. ]])
     """
-    own = [None] * n_labels if classes is None else classes
+    own = classes or [None] * n_labels
     is_list = isinstance(raw, (list, tuple)) and len(raw) == n_labels
     if is_list and all(hasattr(part, "shape") for part in raw):
-        parts = map(np.asarray, raw)
-        return np.column_stack([*map(_positive, parts, own)])
+        return np.column_stack([*map(_positive, raw, own)])
     matrix = raw if sparse.issparse(raw) else np.asarray(raw)
     if matrix.dtype == object and 1 in (matrix.ndim, *matrix.shape[1:]):
         matrix = stacked(column(matrix), "the predictions")
-    if n_labels == 1 and (matrix.ndim == 1 or matrix.shape[1] == 2 or classes is not None):
-        matrix = _positive(np.asarray(matrix), own[0])[:, None]
+    if n_labels == 1 and (matrix.ndim == 1 or matrix.shape[1] == 2 or own[0] is not None):
+        matrix = _positive(matrix, own[0])[:, None]
     if matrix.ndim != 2 or matrix.shape[1] != n_labels:
         raise ValueError(
             f"the estimator must return one column for each of the {n_labels} labels, got shape "
@@ -204,7 +231,7 @@ def as_matrix(raw: Any, n_labels: int, classes: Sequence[Any] | None = None) -> 
 def stacked(rows: Any, what: str) -> AnyArray:
     """Rows of equal length as a matrix of numbers."""
     try:
-        matrix = np.array([np.asarray(row) for row in rows])
+        matrix = np.stack([*rows])
     except ValueError:
         matrix = np.empty(0)
     if matrix.ndim != 2 or matrix.dtype.kind not in "buif":
@@ -215,58 +242,21 @@ def stacked(rows: Any, what: str) -> AnyArray:
     return matrix
 
 
-def _positive(part: AnyArray, classes: Any) -> AnyArray:
+def _positive(given: Any, classes: Any) -> AnyArray:
     """The column of class 1; constant where the label has only one class."""
-    if part.ndim == 1:
+    part, own = np.asarray(given), [0, 1] if classes is None else np.asarray(classes).tolist()
+    if part.shape[1:] != (len(own),):
         return part
-    own = list(range(part.shape[1]) if classes is None else np.asarray(classes).tolist())
-    if len(own) != part.shape[1] or (classes is None and part.shape[1] != 2):
-        raise ValueError(
-            f"a label's scores must have a column for each of its classes {own}, got shape "
-            f"{part.shape}."
-        )
     return part[:, own.index(1)] if 1 in own else np.zeros(len(part))
-
-
-def _score_of(estimator: Any, X: Any, n_labels: int, y_pred: Any) -> Any:
-    """Scores of label sets, also of what stands at the end of a pipeline or was searched for."""
-    if isinstance(estimator, Pipeline):
-        inputs = estimator[:-1].transform(X) if len(estimator) > 1 else X
-        return _score_of(estimator[-1], inputs, n_labels, y_pred)
-    if hasattr(estimator, "best_estimator_"):
-        return _score_of(estimator.best_estimator_, X, n_labels, y_pred)
-    if isinstance(estimator, MultiOutputClassifier) and not hasattr(estimator, "predict_proba"):
-        return np.column_stack([_score_of(part, X, 1, None) for part in estimator.estimators_])
-    way = _way_to_scores(estimator)
-    classes: Any = getattr(estimator, "classes_", None)
-    if n_labels == 1 and isinstance(classes, np.ndarray):
-        classes = [classes]
-    elif not isinstance(classes, (list, tuple)) or len(classes) != n_labels:
-        classes = None  # they are not kept by label
-    try:
-        return as_matrix(getattr(estimator, way)(X), n_labels, classes)
-    except ValueError:
-        if getattr(estimator, "chain_method_", None) != "predict":
-            raise
-    # a chain of which some link saw one class only, which scikit-learn refuses
-    stack = partial(sparse.hstack, format="csr") if sparse.issparse(X) else np.hstack
-    columns = []
-    for i, link in enumerate(estimator.estimators_):
-        seen = stack([X, y_pred[:, estimator.order_[:i]]])
-        columns.append(_score_of(link, seen, 1, None))
-    return np.hstack(columns)[:, np.argsort(estimator.order_)]
 
 
 def _inverted(y_score: Any, y_pred: Any) -> bool:
     """Whether most scores are lower where they are predicted: the other class's."""
     if sparse.issparse(y_score) or sparse.issparse(y_pred):
         return False
-    on = y_pred != 0
-    both = on.any(axis=0) & ~on.all(axis=0)
-    y_score, on = y_score[:, both], on[:, both]
-    with_label = np.sum(y_score, axis=0, where=on) / on.sum(axis=0)
-    without = np.sum(y_score, axis=0, where=~on) / (~on).sum(axis=0)
-    return bool((with_label < without).sum() > both.sum() / 2)
+    differs = y_pred - np.mean(y_pred, axis=0)
+    covariance = np.sum(differs * y_score, axis=0)
+    return bool((covariance < -1e-9).sum() > differs.any(axis=0).sum() / 2)
 
 
 # ---- names for what nobody named -----------------------------------------------------------------
@@ -279,11 +269,38 @@ _LONGEST = 120
 _PLACE = re.compile(r" at 0x[0-9a-f]+")
 
 
+class _Shown:
+    """A value as scikit-learn shows it, of whatever type of number, and of an estimator what makes
+    another method of it; stands for values in lists.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        value = self.value
+        if type(value) in (list, tuple):
+            return repr(type(value)(map(_Shown, value)))
+        if isinstance(value, type) or not hasattr(value, "get_params"):
+            text = repr(value.item() if isinstance(value, np.generic) else value)
+            return _as_text(text).removesuffix(".0")
+        own, declared = value.get_params(deep=False), inspect.signature(type(value)).parameters
+        told = []
+        for name in sorted(own.keys() - _INCIDENTAL - _SEEDS):
+            default = declared[name].default if name in declared else None
+            if (text := repr(_Shown(own[name]))) != repr(_Shown(default)):
+                told.append(f"{name}={text}")
+        return f"{type(value).__name__}({', '.join(told)})"
+
+
 class _Tuned:
     """Stands where a search tries values."""
 
     def __repr__(self) -> str:
         return "tuned"
+
+    def set_params(self, **params: Any) -> None:
+        """Of what a search tries here, it tries parameters, too."""
 
 
 def method_name(estimator: Any) -> str:
@@ -295,13 +312,9 @@ def method_name(estimator: Any) -> str:
     >>> method_name(OneVsRestClassifier(LogisticRegression(C=10, random_state=1)))
     'OneVsRestClassifier(estimator=LogisticRegression(C=10))'
     """
-    tuned: dict[str, Any] = {}
-    if _is_search(estimator):
-        grids = getattr(estimator, "param_grid", None) or estimator.param_distributions
-        for grid in [grids] if isinstance(grids, Mapping) else grids:
-            tuned |= dict.fromkeys(grid, _Tuned())
-        estimator = estimator.estimator
-    name = _shown(estimator, tuned)
+    if tuned := _tuned(estimator):
+        estimator = clone(estimator.estimator).set_params(**dict.fromkeys(tuned, _Tuned()))
+    name = _shown(estimator)
     if len(name) <= _LONGEST:
         return name
     return f"{name[: _LONGEST - 10]}… {sha256(name.encode()).hexdigest()[:8]}"
@@ -316,58 +329,35 @@ def params_of(estimator: Any) -> dict[str, str]:
     >>> params["estimator"], params["n_neighbors"]
     ('KNeighborsClassifier(n_neighbors=7)', '7')
     """
-    if _is_search(estimator):
+    if _tuned(estimator):
         estimator = getattr(estimator, "best_estimator_", estimator.estimator)
-    params = {"estimator": _shown(estimator, {})}
+    params = {"estimator": _shown(estimator)}
     values = estimator.get_params() if hasattr(estimator, "get_params") else {}
     for name, value in values.items():
-        parts = [value]  # whether any is an estimator, whose own parameters are told
-        for pair in value if isinstance(value, (list, tuple)) else ():
-            parts += pair if isinstance(pair, tuple) else ()
-        holds = isinstance(value, type) or any(hasattr(part, "get_params") for part in parts)
-        if not holds and name.rpartition("__")[2] not in _INCIDENTAL:
-            params[name] = value if isinstance(value, str) else _value_as_text(value)
+        # an estimator, or named ones, whose own parameters are told
+        named = isinstance(value, list) and any(isinstance(part, tuple) for part in value)
+        is_told = named or hasattr(value, "get_params")
+        if not is_told and name.rpartition("__")[2] not in _INCIDENTAL:
+            params[name] = value if isinstance(value, str) else _as_text(str(value))
     return params
 
 
-def _shown(estimator: Any, changes: dict[str, Any]) -> str:
-    """The estimator as text, with these changes, without what makes no other method of it."""
-    if not hasattr(estimator, "get_params") or isinstance(estimator, type):
-        return _value_as_text(estimator)
-    try:
-        shown = clone(estimator)
-        values = shown.get_params()
-        for name, value in values.items():
-            path, _, own = name.rpartition("__")
-            declared = inspect.signature(type(values.get(path, shown)).__init__).parameters
-            default = declared[own].default if own in declared else inspect.Parameter.empty
-            plain = value.item() if isinstance(value, np.generic) else value
-            same = {type(plain), type(default)} <= {int, float} and plain == default
-            if own in declared and (same or own in _INCIDENTAL | _SEEDS):
-                plain = default
-            if plain is not value and plain is not inspect.Parameter.empty:
-                changes.setdefault(name, plain)
-        shown.set_params(**changes)
-    except Exception:  # as estimators of others may do
-        shown = estimator
-    with config_context(print_changed_only=True):
-        return _value_as_text(shown).removesuffix("()")
-
-
-def _value_as_text(value: Any) -> str:
-    """A value, alike in every process and of whatever type of number."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    if isinstance(plain, BaseEstimator):
-        text = BaseEstimator.__repr__(plain, N_CHAR_MAX=10**6)
-    else:
-        text = repr(plain)
+def _as_text(text: str) -> str:
+    """In one line, and alike in every process."""
     return _PLACE.sub("", " ".join(text.split()))
 
 
-def _is_search(estimator: Any) -> bool:
-    """Whether it tries parameters of the estimator that it holds."""
-    grids = hasattr(estimator, "param_grid") or hasattr(estimator, "param_distributions")
-    return grids and hasattr(estimator, "get_params") and hasattr(estimator, "estimator")
+def _shown(estimator: Any) -> str:
+    try:
+        return repr(_Shown(estimator)).removesuffix("()")
+    except Exception:  # as estimators of others may raise
+        return _as_text(repr(estimator))
+
+
+def _tuned(estimator: Any) -> set[str]:
+    """The parameters that a search tries of the estimator that it holds."""
+    grids = getattr(estimator, "param_grid", None) or getattr(estimator, "param_distributions", [])
+    return {*chain.from_iterable([grids] if isinstance(grids, Mapping) else grids)}
 
 
 def dataset_name(X: Any, Y: Any, weights: Any = None) -> str:
@@ -378,14 +368,14 @@ def dataset_name(X: Any, Y: Any, weights: Any = None) -> str:
     True
     """
     if is_vector(Y):
-        size = f"{len(Y)}x{len(np.unique(classes_of(Y, 'Y')))} classes"
+        name = f"{len(Y)}x{len(np.unique(classes_of(Y, 'Y')))} classes"
     else:
-        size = "{}x{} labels".format(*(Y.shape if hasattr(Y, "shape") else np.shape(Y)))
-    digests = [
-        sha256(repr(sample(*arrays, size=512)).encode()).hexdigest()[:8]
-        for arrays in ((X, Y), *([] if weights is None else [(weights,)]))
-    ]
-    return f"{size}-{' weights-'.join(digests)}"
+        name = "{}x{} labels".format(*np.shape(Y))
+    for what, arrays in (("", (X, Y)), (" weights", (weights,))):
+        if arrays[0] is not None:
+            digest = sha256(repr(sample(*arrays, size=512)).encode()).hexdigest()
+            name += f"{what}-{digest[:8]}"
+    return name
 
 
 def sample(*arrays: Any, size: int = 32) -> tuple[Any, ...]:
@@ -396,14 +386,11 @@ def sample(*arrays: Any, size: int = 32) -> tuple[Any, ...]:
         if sparse.issparse(array):
             array, most = array.tocsr().data, size**2  # its stored values, enough with the shape
         for axis, length in enumerate(getattr(array, "shape", (len(array),))[:2]):
-            array = _safe_indexing(array, np.arange(0, length, max(1, length // most)), axis=axis)
-        part = np.asarray(array) if hasattr(array, "shape") else None
-        if part is None:
-            text = repr(array).encode()
-        elif part.dtype.kind in "buif":  # of one content, whatever it is kept in
-            text = part.astype(float).tobytes()
-        else:
-            text = repr(part.tolist()).encode()
+            array = _safe_indexing(array, slice(None, None, max(1, length // most)), axis=axis)
+        part = np.asarray(array, dtype=None if hasattr(array, "shape") else object)
+        # of one content, whatever it is kept in
+        is_number = part.dtype.kind in "buif"
+        text = part.astype(float).tobytes() if is_number else repr(part.tolist()).encode()
         samples.append((whole, text))
     return tuple(samples)
 
@@ -418,174 +405,157 @@ _INSTEAD = (
 )
 
 
-@dataclass(frozen=True)
-class _Request:
-    """What MLflow asks for: the dataset, what predicts, and what the user configured."""
-
-    model_type: str
-    dataset: Any
-    model: Any
-    config: Mapping[str, Any]
-
-    @property
-    def one_label(self) -> bool:
-        return self.model_type == "one_label"
-
-    @property
-    def named(self) -> dict[str, Any]:
-        """The columns of predictions and scores that the configuration names."""
-        given = {name: self.config.get(name) for name in ("predictions", "scores")}
-        return {name: columns for name, columns in given.items() if columns is not None}
-
-    @property
-    def estimator(self) -> Any:
-        """The scikit-learn estimator that was logged with ``predict``, else None."""
-        about = getattr(getattr(self.model, "metadata", None), "flavors", {})
-        flavor = about.get("python_function", {})
-        predicts = flavor.get("predict_fn", "predict") == "predict"
-        is_known = flavor.get("loader_module") == "mlflow.sklearn" and predicts
-        return self.model.get_raw_model() if is_known else None
-
-    @property
-    def features(self) -> Any:
-        """The data without what no model takes: the truth, and weights."""
-        table, weights = self.dataset.features_data, self.config.get("sample_weights")
-        if not isinstance(table, pd.DataFrame):
-            return table
-        own = [weights] if isinstance(weights, str) else []
-        return table.drop(columns=[*_listed(self.config.get("targets", [])), *own])
-
-    def options(self) -> dict[str, Any]:
-        """Options of every evaluation; measures that are only computed when they are asked for."""
-        config = self.config
-        names = (*HIERARCHICAL, "threshold", "conventions")
-        options = {name: config[name] for name in names if name in config}
-        hierarchy, weights = config.get("hierarchy"), config.get("sample_weights")
-        is_needed = hierarchy is not None or self.model_type == "hierarchical"
-        if is_needed and not isinstance(hierarchy, Hierarchy):
-            raise TypeError(
-                "`evaluator_config['hierarchy']` must be a Hierarchy, got "
-                f"{type(hierarchy).__name__}. Pass mleval.Hierarchy(edges)."
-            )
-        if isinstance(weights, str):
-            data = self.dataset.features_data
-            weights = column(_chosen(data, weights, "sample_weights", "the data"))
-        wanted = expand(config.get("measures") or ())
-        if asked := [m for m in wanted if m in MEASURES and MEASURES[m].asked]:
-            options["measures"] = asked
-        return options | {"hierarchy": hierarchy, "sample_weight": weights}
-
-    def truth(self) -> tuple[AnyArray, Sequence[Any] | None]:
-        """The targets as MLflow has them or by named columns, and the names of the labels."""
-        columns, names = self.config.get("targets"), self.config.get("label_names")
-        given = self.dataset.labels_data
-        if columns is not None:
-            if given is not None:
-                raise ValueError(
-                    "`evaluator_config['targets']` must be left out where MLflow knows them, got "
-                    "both."
-                )
-            given = _chosen(self.dataset.features_data, columns, "targets", "the data")
-            is_lists = given.shape[1] == 1 and given.dtypes.iloc[0].kind == "O"
-            if not (self.one_label or is_lists):
-                return given.to_numpy(), list(given.columns) if names is None else names
-        if given is None:
-            raise ValueError(
-                "`targets` must be given, got none: an array, one column of lists or classes, or "
-                f"columns by label in evaluator_config={{'targets': [...]}}. {_INSTEAD}"
-            )
-        truth = np.asarray(given)
-        if self.one_label or truth.dtype == object:
-            truth = column(truth)
-        if self.one_label and not is_vector(truth):
-            raise ValueError(
-                "`targets` must hold one class for each instance with this `model_type`, got shape "
-                f"{truth.shape} of {type(truth.flat[0]).__name__}. Label sets are "
-                "model_type='multilabel', sets of classes 'hierarchical'."
-            )
-        if not self.one_label and truth.ndim == 1 and truth.dtype != object:
-            raise ValueError(
-                "`targets` must hold the labels of each instance, got one value an instance "
-                f"({truth[0]!r}, ...). Pass a matrix of 0 and 1, or a column of lists; one label "
-                f"of several classes is model_type='one_label'. {_INSTEAD}"
-            )
-        return truth, names
-
-    def of_estimator(self, estimator: Any, names: Sequence[Any] | None) -> Predictions | None:
-        """What a scikit-learn estimator says, with scores; None without one, or with columns."""
-        lacks = self.one_label and not hasattr(estimator, "classes_")
-        if estimator is None or self.named or lacks:
-            return None
-        labels: Any = len(names or ())
-        if self.one_label:
-            labels = np.asarray(estimator.classes_ if names is None else names).tolist()
-        table, schema = self.features, self.model.metadata.get_input_schema()
-        if isinstance(table, pd.DataFrame) and schema is not None and schema.has_input_names():
-            # the columns that the model was logged with, in their order, as MLflow would hand them
-            # over
-            table = table[[name for name in schema.input_names() if name in table]]
-        predictions = predict(estimator, table, labels)
-        if predictions.without_score:
-            reason = f"mleval: there are no scores ({predictions.without_score})"
-            warnings.warn(reason, stacklevel=4)
-        return predictions
-
-    def of_sets(self, truth: AnyArray, options: dict[str, Any]) -> Evaluation:
-        """The evaluation of lists of classes."""
-        for name in ("threshold", "conventions", "scores"):
-            if name in self.config:
-                why = "must be left out for sets of classes"
-                raise ValueError(f"`evaluator_config[{name!r}]` {why}.")
-        raw, options["predict_time"] = self.output()
-        sets, h = raw["predictions"], options.pop("hierarchy")
-        sets = list(sets if isinstance(sets, list) else column(sets))
-        return evaluate_hierarchical(list(truth), sets, h, **options)
-
-    def output(self) -> tuple[dict[str, Any], float | None]:
-        """What is predicted as it came, and the seconds that a model took."""
-        table, seconds, where = self.dataset.features_data, None, "the data"
-        whole = self.dataset.predictions_data
-        if self.model is not None:
-            start = time.perf_counter()
-            table = whole = self.model.predict(self.features)
-            seconds, where = time.perf_counter() - start, "the model's output"
-        elif not self.named and whole is None:
-            raise ValueError(
-                "`predictions` must be given without a model, got none: one column of lists, or "
-                f"columns by label in evaluator_config={{'predictions': [...]}}. {_INSTEAD}"
-            )
-        if not self.named:
-            return {"predictions": whole}, seconds
-        sides = {name: _chosen(table, by, name, where) for name, by in self.named.items()}
-        return sides, seconds
-
-
 def evaluate_output(
     model_type: str, dataset: Any, model: Any, config: Mapping[str, Any]
 ) -> tuple[Evaluation, Any]:
     """Evaluate what a model returns, or a dataset holds; with the scikit-learn estimator."""
-    asked = _Request(model_type, dataset, model, config)
-    (truth, names), estimator, options = asked.truth(), asked.estimator, asked.options()
-    if model_type == "hierarchical" and names is None and truth.ndim == 1:
-        return asked.of_sets(truth, options), estimator
-    if not asked.one_label:
-        is_matrix = truth.ndim == 2 and truth.dtype != object
-        truth = truth if is_matrix else stacked(truth, "the targets")
-        names = list(range(truth.shape[1])) if names is None else list(names)
-    predictions = asked.of_estimator(estimator, names)
-    if predictions is None:
-        raw, seconds = asked.output()
-        sides = _sides(raw, None if asked.one_label else names)
-        predictions = Predictions(sides.get("y_score"), sides.get("y_pred"), seconds)
-    elif asked.one_label and names is None:
-        names = np.asarray(estimator.classes_).tolist()
-    if "threshold" in config and not asked.one_label and predictions.y_score is not None:
+    one_label = model_type == "one_label"
+    truth, names = _truth(model_type, dataset, config)
+    options = _options(model_type == "hierarchical", dataset, config)
+    estimator = _estimator(model)
+    if names is None and not one_label:
+        if others := sorted({"threshold", "conventions", "scores"} & config.keys()):
+            name = f"`evaluator_config[{others[0]!r}]`"
+            raise ValueError(f"{name} must be left out for sets of classes.")
+        return _of_sets(truth, *_output(dataset, model, config), **options), estimator
+    named = config.get("predictions"), config.get("scores")
+    if named == (None, None) and hasattr(estimator, "classes_" if one_label else "predict"):
+        names = np.asarray(estimator.classes_).tolist() if names is None else names
+        inputs = _inputs(dataset, model, config)
+        predictions = predict(estimator, inputs, names if one_label else len(names))
+        if reason := predictions.without_score:
+            warnings.warn(f"mleval: there are no scores ({reason})", stacklevel=3)
+    else:
+        predictions = _sides(*_output(dataset, model, config), None if one_label else names)
+    if "threshold" in config and not one_label and predictions.y_score is not None:
         predictions = replace(predictions, y_pred=None)
     return predictions.evaluated(truth, label_names=names, **options), estimator
 
 
-def _sides(raw: Mapping[str, Any], names: Sequence[Any] | None) -> dict[str, Any]:
-    """``y_score`` and ``y_pred`` of what is predicted; what is not 0 and 1 is scores."""
+def _of_sets(
+    truth: AnyArray,
+    output: Mapping[str, Any],
+    seconds: float | None,
+    hierarchy: Any,
+    **options: Any,
+) -> Evaluation:
+    sets = output["predictions"]
+    sets = list(sets if isinstance(sets, list) else column(sets))
+    return evaluate_hierarchical(list(truth), sets, hierarchy, predict_time=seconds, **options)
+
+
+def _estimator(model: Any) -> Any:
+    """The scikit-learn estimator that was logged with ``predict``, else None."""
+    about = getattr(getattr(model, "metadata", None), "flavors", {})
+    flavor = about.get("python_function", {})
+    predicts = flavor.get("predict_fn", "predict") == "predict"
+    is_known = flavor.get("loader_module") == "mlflow.sklearn" and predicts
+    return model.get_raw_model() if is_known else None
+
+
+def _truth(
+    model_type: str, dataset: Any, config: Mapping[str, Any]
+) -> tuple[AnyArray, list[Any] | None]:
+    """The targets, and the names of the labels, which sets of classes have none of."""
+    one_label, names = model_type == "one_label", config.get("label_names")
+    given = _targets(dataset, config)
+    truth = np.asarray(given)
+    if one_label or truth.dtype == object:
+        truth = column(truth)
+    if is_vector(truth) != one_label:
+        got = f"one value an instance ({truth[0]!r}, ...)" if truth.ndim == 1 else truth.shape
+        raise ValueError(
+            f"`targets` must hold {'one class' if one_label else 'the labels'} of each instance "
+            f"with this `model_type`, got {got}. Label sets are model_type='multilabel', sets of "
+            f"classes 'hierarchical', one class of several 'one_label'. {_INSTEAD}"
+        )
+    if not one_label and (truth.ndim == 2 or names is not None or model_type != "hierarchical"):
+        truth = stacked(truth, "the targets") if truth.dtype == object else truth
+        if names is None:
+            columns = list(given) if config.get("targets") is not None else []
+            names = columns if len(columns) == truth.shape[1] else range(truth.shape[1])
+    return truth, names if names is None else list(names)
+
+
+def _targets(dataset: Any, config: Mapping[str, Any]) -> Any:
+    """As MLflow has them, or by named columns."""
+    columns, given = config.get("targets"), dataset.labels_data
+    if columns is not None and given is not None:
+        raise ValueError(
+            "`evaluator_config['targets']` must be left out where MLflow knows them, got both."
+        )
+    if columns is not None:
+        return _chosen(dataset.features_data, columns, "targets", "the data")
+    if given is None:
+        raise ValueError(
+            "`targets` must be given, got none: an array, one column of lists or classes, or "
+            f"columns by label in evaluator_config={{'targets': [...]}}. {_INSTEAD}"
+        )
+    return given
+
+
+def _options(is_tree: bool, dataset: Any, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of every evaluation; measures that are only computed when they are asked for."""
+    names = (*HIERARCHICAL, "threshold", "conventions")
+    options = {name: config[name] for name in names if name in config}
+    hierarchy, weights = config.get("hierarchy"), config.get("sample_weights")
+    if (is_tree or hierarchy is not None) and not isinstance(hierarchy, Hierarchy):
+        raise TypeError(
+            "`evaluator_config['hierarchy']` must be a Hierarchy, got "
+            f"{type(hierarchy).__name__}. Pass mleval.Hierarchy(edges)."
+        )
+    if isinstance(weights, str):
+        data = dataset.features_data
+        weights = column(_chosen(data, weights, "sample_weights", "the data"))
+    wanted = expand(config.get("measures") or ())
+    if asked := [m for m in wanted if m in MEASURES and MEASURES[m].asked]:
+        options["measures"] = asked
+    return options | {"hierarchy": hierarchy, "sample_weight": weights}
+
+
+def _features(dataset: Any, config: Mapping[str, Any]) -> Any:
+    """The data without what no model takes: the truth, and weights."""
+    table, weights = dataset.features_data, config.get("sample_weights")
+    if not isinstance(table, pd.DataFrame):
+        return table
+    own = [weights] if isinstance(weights, str) else []
+    return table.drop(columns=[*_listed(config.get("targets") or []), *own])
+
+
+def _inputs(dataset: Any, model: Any, config: Mapping[str, Any]) -> Any:
+    """The columns that the model was logged with, in their order, as MLflow hands them over."""
+    table, schema = _features(dataset, config), model.metadata.get_input_schema()
+    if isinstance(table, pd.DataFrame) and schema is not None and schema.has_input_names():
+        return table[[name for name in schema.input_names() if name in table]]
+    return table
+
+
+def _output(
+    dataset: Any, model: Any, config: Mapping[str, Any]
+) -> tuple[dict[str, Any], float | None]:
+    """What is predicted as it came, and the seconds that a model took."""
+    table, whole, where = dataset.features_data, dataset.predictions_data, "the data"
+    seconds = None
+    if model is not None:
+        start = time.perf_counter()
+        table = whole = model.predict(_features(dataset, config))
+        seconds, where = time.perf_counter() - start, "the model's output"
+    sides = {}
+    for name in ("predictions", "scores"):
+        if (columns := config.get(name)) is not None:
+            sides[name] = _chosen(table, columns, name, where)
+    if not sides and whole is None:
+        raise ValueError(
+            "`predictions` must be given without a model, got none: one column of lists, or "
+            f"columns by label in evaluator_config={{'predictions': [...]}}. {_INSTEAD}"
+        )
+    return sides or {"predictions": whole}, seconds
+
+
+def _sides(
+    raw: Mapping[str, Any], seconds: float | None, names: Sequence[Any] | None
+) -> Predictions:
+    """Scores and predictions; what is not 0 and 1 is scores."""
     sides: dict[str, Any] = {}
     for name, given in raw.items():
         if names is None:
@@ -600,7 +570,7 @@ def _sides(raw: Mapping[str, Any], names: Sequence[Any] | None) -> dict[str, Any
         if side in sides:
             raise ValueError("`evaluator_config['predictions']` must be 0 and 1 beside scores.")
         sides[side] = values
-    return sides
+    return Predictions(sides.get("y_score"), sides.get("y_pred"), seconds)
 
 
 def _listed(columns: Any) -> list[Any]:
@@ -617,6 +587,6 @@ def _chosen(table: Any, columns: Any, name: str, where: str) -> pd.DataFrame:
     if missing := [column for column in columns if column not in table]:
         raise ValueError(
             f"`evaluator_config[{name!r}]` must name columns of {where}, got "
-            f"{', '.join(map(repr, missing[:5]))} ({len(missing)} are not there)."
+            f"{', '.join(map(repr, missing[:5]))}."
         )
     return table[columns]

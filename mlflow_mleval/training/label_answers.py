@@ -263,18 +263,18 @@ def scorers(
     label_names = None if labels is None else sorted(set(map(str, labels)))
     usual = FLAT if hierarchy is None else (*FLAT, *HIERARCHICAL)
     wanted = list(dict.fromkeys(usual if measures is None else measures))
-    flat_names = {*FLAT, "hamming_loss"}
-    tree_names: set[str] = set()
+    kinds = {
+        "mleval": {*FLAT, "hamming_loss"},
+        _AT_K: {f"{what}_at_{k}" for what, k in parsed(wanted) if what not in SCORED},
+    }
     if hierarchy is not None:
         node = [hierarchy.nodes[0]]
-        tree_names = set(present(evaluate_hierarchical([node], [node], hierarchy).instances))
-    ranked_names = {f"{what}_at_{k}" for what, k in parsed(wanted) if what not in SCORED}
-    names = flat_names | tree_names
-    if unknown := [m for m in wanted if m not in names | ranked_names]:
+        kinds[_TREE] = {*present(evaluate_hierarchical([node], [node], hierarchy).instances)}
+    if unknown := sorted({*wanted}.difference(*kinds.values()), key=wanted.index):
+        names = sorted(kinds["mleval"].union(kinds.get(_TREE, ())))
         raise ValueError(
-            f"`measures` must be measures of an instance ({some(sorted(names), 30)}, "
-            f"precision_at_5, recall_at_5, ndcg_at_5 or other k), got {some(unknown)}."
-            f"{meant(unknown)}"
+            f"`measures` must be measures of an instance ({some(names, 30)}, precision_at_5, "
+            f"recall_at_5, ndcg_at_5 or other k), got {some(unknown)}.{meant(unknown)}"
             + ("" if hierarchy is not None else " Hierarchical ones need `hierarchy`.")
         )
     if label_names is None and "hamming_loss" in wanted:
@@ -283,16 +283,15 @@ def scorers(
 
     from mlflow.genai.scorers import scorer
 
-    groups: list[tuple[str, set[str], Callable[..., Evaluation]]] = [
-        ("mleval", flat_names, answers.flat),
-        ("mleval_at_k", ranked_names, answers.ranked),
-        ("mleval_hierarchical", tree_names, answers.hierarchical),
-    ]
     return [
-        scorer(answers.scoring(chosen, evaluated), name=title)
-        for title, names, evaluated in groups
+        scorer(answers.scoring(kind, chosen), name=kind)
+        for kind, names in kinds.items()
         if (chosen := [m for m in wanted if m in names])
     ]
+
+
+#: Scorers that rank labels, and that know of a hierarchy.
+_AT_K, _TREE = "mleval_at_k", "mleval_hierarchical"
 
 
 @dataclass(frozen=True)
@@ -304,46 +303,36 @@ class _Reader:
     label_names: list[str] | None
     hierarchy: Hierarchy | None
 
-    def scoring(
-        self, chosen: list[str], evaluated: Callable[..., Evaluation]
-    ) -> Callable[..., list[Feedback]]:
+    def scoring(self, kind: str, chosen: list[str]) -> Callable[..., list[Feedback]]:
         """The measures of an answer, as MLflow calls them."""
 
         def score(outputs: Any, expectations: Any) -> list[Feedback]:
             if expectations is None or self.expected not in expectations:
                 got = some(expectations or ["nothing"])
                 raise ValueError(f"`expectations` must hold {self.expected!r}, got {got}.")
-            true = set(read_labels(expectations[self.expected]))
             is_key = isinstance(outputs, Mapping) and self.predicted is not None
-            ev = evaluated(true, outputs[self.predicted] if is_key else outputs, chosen)
+            output = outputs[self.predicted] if is_key else outputs
+            if kind == _AT_K and isinstance(output, set | frozenset):
+                raise ValueError("an answer must be labels, best first, got a set.")
+            true = set(read_labels(expectations[self.expected]))
+            ev = self._evaluated(kind, true, read_labels(output), chosen)
             values = present(ev.instances)[chosen].iloc[0]
             return [Feedback(name=m, value=float(v)) for m, v in values.items() if np.isfinite(v)]
 
         return score
 
-    def named(self, labels: set[str]) -> list[str]:
-        """All labels there are, among which these must be."""
-        names = self.label_names or sorted(labels) or ["none"]
-        if strangers := labels.difference(names):
-            raise ValueError(
-                f"there is no label {some(map(quoted, sorted(strangers)))} in `labels`."
-            )
-        return names
-
-    def flat(self, true: set[str], output: Any, chosen: list[str]) -> Evaluation:
-        predicted = set(read_labels(output))
-        return evaluate([true], y_pred=[predicted], label_names=self.named(true | predicted))
-
-    def hierarchical(self, true: set[str], output: Any, chosen: list[str]) -> Evaluation:
-        predicted = sorted(read_labels(output))
-        return evaluate_hierarchical([sorted(true)], [predicted], present(self.hierarchy))
-
-    def ranked(self, true: set[str], output: Any, chosen: list[str]) -> Evaluation:
-        if isinstance(output, set | frozenset):
-            raise ValueError("an answer must be labels, best first, got a set.")
-        order = read_labels(output)
+    def _evaluated(
+        self, kind: str, true: set[str], order: Sequence[str], chosen: list[str]
+    ) -> Evaluation:
+        if kind == _TREE:
+            h = present(self.hierarchy)
+            return evaluate_hierarchical([sorted(true)], [sorted(order)], h)
+        names = self.label_names or sorted(true.union(order)) or ["none"]
+        if strangers := sorted(true.union(order).difference(names)):
+            raise ValueError(f"there is no label {some(map(quoted, strangers))} in `labels`.")
+        if kind != _AT_K:
+            return evaluate([true], y_pred=[{*order}], label_names=names)
         # backwards, so that of a label named twice the better place counts
         places = reversed([*enumerate(order, -len(order))])
         scores = {label: -float(place) for place, label in places}
-        names = self.named(true | scores.keys())
         return evaluate([true], [scores], label_names=names, measures=chosen)

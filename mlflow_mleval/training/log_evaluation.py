@@ -205,7 +205,7 @@ def payload_of(
     return runs.Payload(
         method=method,
         dataset=dataset,
-        means={m: v for m, v in content.means.items() if m in wanted},
+        means={m: v for m, v in content.result.means.items() if m in wanted},
         folds=content.fold_numbers,
         by_fold={m: v.tolist() for m, v in by_fold.items() if m in wanted},
         curves=content.curves(),
@@ -230,11 +230,10 @@ def _digests(options: LogOptions, ev: Evaluation) -> dict[str, str]:
         return tags
     for key, indices in tested.items():
         rows, n = np.asarray(indices), ev.sums[key].n
-        if rows.ndim != 1 or rows.dtype.kind not in "iu":
-            raise ValueError(f"`test_indices` must hold rows, got {indices!r} for fold {key!r}.")
-        if len(rows) != n:
+        if rows.shape != (n,) or rows.dtype.kind not in "iu":
             raise ValueError(
-                f"`test_indices` must hold the {n} instances of fold {key!r}, got {len(rows)}."
+                f"`test_indices` must hold the {n} rows of fold {key!r}, got {rows.dtype} of shape "
+                f"{rows.shape}."
             )
     tags[schema.TAG_SPLIT_DIGEST] = digest = inputs.split_digest(tested.values())
     if ev.split not in (None, digest):
@@ -312,7 +311,7 @@ def log_profile(
         folder that the text names.
     """
     from mlflow_mleval.analysis.loss_profiles import Profiles
-    from mlflow_mleval.training.run_content import ALPHAS, steps
+    from mlflow_mleval.training.run_content import ALPHAS, error_rows, profile_rows, steps
 
     runs.check(method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
     pair = (dataset, method)
@@ -321,17 +320,13 @@ def log_profile(
     numbers: Any = profiles.folds[pair]  # whole numbers, as they were checked
     values = pd.DataFrame(hard_measures(profiles.errors[pair]))
     grids = {"binomial": steps(profiles.n_labels[dataset]), "polynomial": list(ALPHAS)}
-    table: list[tuple[str, str, float, float]] = []
-    curves = {}
+    tables, curves = [], {}
     for family, grid in grids.items():
         curve = profiles.losses(dataset, family, grid).loc[method]
         curves[schema.PROFILE_PREFIXES["hard"] + family] = curve.to_dict()
-        table += [(family, "hard", p, v) for p, v in curve.items()]
-    # as in the table of an evaluation, the mean i-th largest errors, too
+        tables.append(profile_rows(family, "hard", curve.index, curve.to_numpy()))
     errors = np.average(profiles.errors[pair], axis=0, weights=rows.sum(axis=1))
-    table += [(schema.ERRORS, "hard", i + 1, errors[i]) for i in np.flatnonzero(errors)]
-    columns = ["family", "kind", "parameter", "loss"]
-    text = pd.DataFrame(table, columns=columns).to_csv(index=False)
+    text = pd.concat([*tables, error_rows("hard", errors)]).to_csv(index=False)
     identity = dict(tags or {}) | {
         schema.TAG_PROFILE: schema.encode_profile(rows.tolist(), numbers)
     }

@@ -33,10 +33,10 @@ from mlflow_mleval.report.content.run import RunReport, document
 from mlflow_mleval.sentences import MAX_TAG
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.training.delivery import Delivery, home, warn
-from mlflow_mleval.validation import present
+from mlflow_mleval.validation import Array, present
 
 if TYPE_CHECKING:
-    from mlflow_mleval.analysis.fold_protocol import FoldStatistics
+    pass
 
 #: Parameters of the binomial profile that are logged as steps at most; the files hold more.
 _STEPS = 100
@@ -73,22 +73,12 @@ class RunContent:
         return keys if are_steps else list(range(len(keys)))
 
     @cached_property
-    def means(self) -> dict[str, float]:
-        """Mean over folds of the measures that all folds have."""
-        if not self.has_folds:
-            return self.ev.measures
-        return {m: v for m, v in self.ev.folds.mean(skipna=False).items() if not math.isnan(v)}
-
-    @cached_property
-    def statistics(self) -> FoldStatistics | None:
-        if len(self.ev.folds) < 2:
-            return None
-        from mlflow_mleval.analysis.fold_protocol import fold_statistics
-
+    def result(self) -> RunReport:
+        """What the evaluation says."""
         ratio = None
         if self.n_train:
             ratio = float(np.mean([self.ev.sums[key].n / n for key, n in self.n_train.items()]))
-        return fold_statistics(self.ev.folds, test_to_train=ratio)
+        return RunReport.of(self.ev, self.method, self.dataset, ratio)
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
@@ -124,21 +114,17 @@ class RunContent:
             schema.TAG_DATASET_DIGEST: ev.truth_digest,
             schema.TAG_SPLIT_DIGEST: ev.split,
             schema.TAG_WEIGHTS: ev.weights_digest,
+            schema.TAG_PROPENSITIES: ev.propensities["digest"] if ev.propensities else None,
         }
         if ev.hierarchy is not None:
             options = dict(ev.hierarchy)
             options.pop("measures", None)
             text = json.dumps(options, sort_keys=True, default=str)
             tags[schema.TAG_HIERARCHY_DIGEST] = hashlib.sha256(text.encode()).hexdigest()[:16]
-        if ev.propensities is not None:
-            tags[schema.TAG_PROPENSITIES] = ev.propensities["digest"]
         if self.has_folds:
             sizes = schema.encode_fold_sizes(ev.fold_sizes, list(self.n_train.values()))
-            folds = self.counts["fold"].to_numpy()
-            starts = np.flatnonzero(np.diff(folds, prepend=np.nan))
-            cells = self.counts[[*schema.CELLS]].to_numpy()
-            sums = zip(schema.CELLS, np.add.reduceat(cells, starts).T.tolist(), strict=True)
-            counts = schema.encode_counts(folds[starts].tolist(), dict(sums))
+            sums = self.counts.groupby("fold", sort=False)[[*schema.CELLS]].sum()
+            counts = schema.encode_counts(sums.index.tolist(), sums.to_dict("list"))
             short = {schema.TAG_FOLD_SIZES: sizes, schema.TAG_COUNTS: counts}
             tags |= {tag: text for tag, text in short.items() if len(text) <= MAX_TAG}
         parts, steps = [part.total for part in self.parts], self.fold_numbers
@@ -195,35 +181,24 @@ class RunContent:
         if chosen := tags.get(schema.TAG_SELECTED):
             text = f"The method was chosen among {chosen} candidates by these very results"
             remarks.append(f"{text}; they are optimistic.")
-        return RunReport(
-            self.ev,
-            self.method,
-            self.dataset,
-            self.means,
-            self.statistics,
-            self.ev.taxonomy,
-            provenance,
-            now,
-            tuple(remarks),
-        )
+        return replace(self.result, provenance=provenance, time=now, remarks=tuple(remarks))
 
     def measure_table(self, intervals: MeasureIntervals) -> dict[str, list[Any]]:
         """One row a measure: its value, direction, and value over all instances with interval; None
         where there is none.
         """
-        beside = [intervals.table[["ci_low", "ci_high"]]]
-        if self.statistics is not None:
+        table = pd.DataFrame(
+            [
+                (m, self.result.means.get(m), MEASURES[m].direction, MEASURES[m].family, v)
+                for m, v in self.ev.measures.items()
+            ],
+            columns=["measure", "value", "better", "family", "over_all_instances"],
+            index=[*self.ev.measures],
+        ).join(intervals.table[["ci_low", "ci_high"]])
+        if (statistics := self.result.statistics) is not None:
             ends = ["low", "high", "corrected_low", "corrected_high"]
-            beside.append(self.statistics.table[["std", *ends]])
-        numbers = np.hstack([table.reindex(self.ev.measures).to_numpy(float) for table in beside])
-        columns = ["measure", "value", "better", "family", "over_all_instances"]
-        columns += [name for table in beside for name in table]
-        data = []
-        for (m, v), row in zip(self.ev.measures.items(), numbers.tolist(), strict=True):
-            values = [None if math.isnan(x) else x for x in (self.means.get(m, math.nan), v, *row)]
-            about = MEASURES[m]
-            data.append([m, values[0], about.direction, about.family, *values[1:]])
-        return {"columns": columns, "data": data}
+            table = table.join(statistics.table[["std", *ends]])
+        return table.astype(object).where(table.notna(), None).to_dict("split", index=False)
 
     def of_labels(self, table: Callable[[list[Hashable]], pd.DataFrame]) -> pd.DataFrame:
         """A table of the labels that occur, of many thousand of those with the most instances."""
@@ -234,13 +209,12 @@ class RunContent:
 
     def fold_table(self) -> pd.DataFrame:
         """One row a fold: its number and name, sizes, measures."""
-        table = self.ev.folds.reset_index(drop=True)
-        table.insert(0, "fold", self.fold_numbers)
-        table.insert(1, "name", [str(key) for key in self.ev.folds.index])
-        table.insert(2, "n_instances", self.ev.fold_sizes.to_numpy())
+        names = list(map(str, self.ev.folds.index))
+        about = pd.DataFrame({"fold": self.fold_numbers, "name": names}, self.ev.folds.index)
+        about["n_instances"] = self.ev.fold_sizes
         if self.n_train:
-            table.insert(3, "n_train", [int(n) for n in self.n_train.values()])
-        return table
+            about["n_train"] = list(map(int, self.n_train.values()))
+        return about.join(self.ev.folds)
 
     def instance_table(self) -> bytes:
         """One row an instance, as parquet; values that it cannot mix as text."""
@@ -253,33 +227,39 @@ class RunContent:
     def counts(self) -> pd.DataFrame:
         """tp, fp, fn and tn of each label in each fold; of many thousand of those that occur."""
         names = np.array(list(map(str, self.ev.label_names)), dtype=object)
-        labels, counts = [], []
+        tables = []
         for part in self.parts:
             tp, predicted, true = part.total.by_label
             tn = np.maximum(part.total.size - predicted - true + tp, 0)
-            there = slice(None) if len(names) <= _LABELS else np.flatnonzero(predicted + true)
-            labels.append(names[there])
-            counts.append(np.array([tp, predicted - tp, true - tp, tn])[:, there])
-        cells = zip(schema.CELLS, np.concatenate(counts, axis=1), strict=True)
-        table = pd.DataFrame({"label": np.concatenate(labels), **dict(cells)})
-        if self.has_folds:
-            table.insert(0, "fold", np.repeat(self.fold_numbers, list(map(len, labels))))
-        return table
+            cells = zip(schema.CELLS, (tp, predicted - tp, true - tp, tn), strict=True)
+            table = pd.DataFrame({"label": names, **dict(cells)})
+            tables.append(table if len(names) <= _LABELS else table[predicted + true > 0])
+        if not self.has_folds:
+            return tables[0]
+        return pd.concat(tables, keys=self.fold_numbers, names=["fold"]).reset_index("fold")
 
     def profile_table(self, binomial: Mapping[str, Profile]) -> pd.DataFrame:
         """Loss by family, kind and parameter over all instances; "errors" are the mean errors."""
         polynomial = {kind: self.ev.profile("polynomial", kind=kind) for kind in binomial}
-        rows: list[tuple[str, str, float, float]] = [
-            (profile.family, kind, p, v)
+        tables = [
+            profile_rows(profile.family, kind, profile.parameters, profile.losses)
             for profiles in (binomial, polynomial)
             for kind, profile in profiles.items()
-            for p, v in zip(profile.parameters.tolist(), profile.losses.tolist(), strict=True)
         ]
-        for kind in binomial:
-            errors = self.ev.total.mean_errors(kind)
-            there = np.flatnonzero(errors) if errors.any() else [0]
-            rows += [(schema.ERRORS, kind, i + 1, errors[i]) for i in there]
-        return pd.DataFrame(rows, columns=["family", "kind", "parameter", "loss"])
+        tables += [error_rows(kind, self.ev.total.mean_errors(kind)) for kind in binomial]
+        return pd.concat(tables)
+
+
+def profile_rows(family: str, kind: str, parameters: Any, losses: Any) -> pd.DataFrame:
+    """Losses of a family, as they stand in the table of a run."""
+    values = {"parameter": parameters, "loss": losses}
+    return pd.DataFrame({"family": family, "kind": kind, **values})
+
+
+def error_rows(kind: str, errors: Array) -> pd.DataFrame:
+    """The mean i-th largest errors that are not 0, but for the first of none."""
+    there = np.flatnonzero(errors) if errors.any() else np.array([0])
+    return profile_rows(schema.ERRORS, kind, there + 1, errors[there])
 
 
 def steps(n_labels: int, most: int = _STEPS) -> list[int]:

@@ -246,8 +246,8 @@ def test_what_cannot_be_logged_is_refused_before_anything_is_written(client):
         ({"n_train": [1, 2]}, ValueError, "`n_train` must hold values of 5 folds"),
         ({"n_train": 0}, ValueError, "`n_train` must hold numbers of fitted instances, got 0"),
         ({"n_train": {9: 1}}, ValueError, "`n_train` must have the folds"),
-        ({"test_indices": [[0]] * 5}, ValueError, "must hold the 40 instances of fold 0, got 1"),
-        ({"test_indices": [["a"] * 40] * 5}, ValueError, "`test_indices` must hold rows"),
+        ({"test_indices": [[0]] * 5}, ValueError, "must hold the 40 rows of fold 0, got int64 of"),
+        ({"test_indices": [["a"] * 40] * 5}, ValueError, "`test_indices` must hold the 40 rows"),
         ({"measures": ["f2"]}, ValueError, "`measures` must name .* got 'f2'"),
     ):
         with pytest.raises(error, match=text):

@@ -130,14 +130,18 @@ class RunReport:
     remarks: tuple[str, ...] = ()  #: further doubts
 
     @classmethod
-    def of(cls, ev: Evaluation, method: str = "", dataset: str = "") -> RunReport:
-        """What an Evaluation by itself says, with folds as of one cross-validation."""
+    def of(
+        cls, ev: Evaluation, method: str = "", dataset: str = "", ratio: float | None = None
+    ) -> RunReport:
+        """What an Evaluation by itself says, with folds as of one cross-validation; `ratio` is that
+        of test to training data.
+        """
         means = ev.folds.mean(skipna=False).dropna().to_dict() if len(ev.folds) else ev.measures
         statistics = None
         if len(ev.folds) > 1:
             from mlflow_mleval.analysis.fold_protocol import fold_statistics
 
-            statistics = fold_statistics(ev.folds)
+            statistics = fold_statistics(ev.folds, test_to_train=ratio)
         return cls(ev, method, dataset, means, statistics, ev.taxonomy)
 
     @property

@@ -95,10 +95,9 @@ class EpochLog:
     ) -> None:
         runs.check(method=method, dataset=dataset)
         refuse_keywords(EpochLog, options, (*_FLAT, "hierarchy", *OPTIONS))
-        of_tree = {name: options[name] for name in options if name in OPTIONS}
-        refuse_without(hierarchy := options.get("hierarchy"), of_tree)
-        flat = {name: options.get(name, default) for name, default in _FLAT.items()}
-        one_of(flat["conventions"], "conventions", CONVENTIONS)
+        hierarchy = options.get("hierarchy")
+        refuse_without(hierarchy, filter(OPTIONS.__contains__, options))
+        one_of(options.get("conventions", "sklearn"), "conventions", CONVENTIONS)
         self.method, self.dataset = method, dataset
         self.measures = None if measures is None else tuple(known_measures(measures, costs=False))
         self.best_by = None if best_by is None else one_measure(best_by, "best_by")
@@ -106,20 +105,16 @@ class EpochLog:
         self.run_id: str | None = None
         self._chosen_run = run_id
         chosen = [m for m in (*(self.measures or ()), self.best_by) if m is not None]
-        flat["measures"] = [m for m in chosen if MEASURES[m].asked] or None
-        self._options = flat | {"hierarchy": hierarchy, **of_tree}
-        self._of_epoch = flat if hierarchy is None else self._needed(chosen, flat)
+        asked = [m for m in chosen if MEASURES[m].asked]
+        self._options = _FLAT | options | {"measures": asked or None}
+        # an epoch computes what its measures need, and no more
+        self._of_epoch = {name: self._options[name] for name in (*_FLAT, "measures")}
+        families = {MEASURES[m].family.partition("hierarchical-")[2] for m in chosen} - {""}
+        if families and hierarchy is not None:
+            kinds = sorted(families & FAMILIES.keys()) or ["set"]
+            self._of_epoch = self._options | {"measures": [*kinds, *asked]}
         self.failure: Exception | None = None  # after which nothing more is done
         self._forget()
-
-    def _needed(self, chosen: Sequence[str], flat: dict[str, Any]) -> dict[str, Any]:
-        """The options that the measures of an epoch need, and no more."""
-        families = {MEASURES[m].family for m in chosen if "hierarchical-" in MEASURES[m].family}
-        if not families:
-            return flat
-        kinds = sorted(family.removeprefix("hierarchical-") for family in families)
-        kinds = [kind for kind in kinds if kind in FAMILIES] or ["set"]
-        return self._options | {"measures": [*kinds, *(flat["measures"] or ())]}
 
     def _forget(self) -> None:
         self._count = 0
