@@ -308,19 +308,10 @@ def units_section(c: Comparison) -> doc.Section:
 
     def blocks() -> list[Any]:
         means = decision(c).means
-        heads = {m: doc.heading(c.study.directions, m) for m in means}
-        columns = [doc.alike(head, means[m]) for m, head in heads.items()]
         each = " that all of these methods finished" if c.study.filled else ""
         over = f"Means over the datasets{each}." if len(c.study.datasets) > 1 else ""
-        return [
-            doc.Table(
-                [doc.names("method", means.index), *columns],
-                len(c.order),
-                things="methods",
-                note=over,
-                depth=doc.PAGE,
-            )
-        ]
+        columns = [doc.names("method", means.index), *doc.by_measure(means, c.study.directions)]
+        return [doc.Table(columns, len(c.order), things="methods", note=over, depth=PAGE)]
 
     return doc.Section("units", "In the measures' own units", doc.Late(blocks))
 

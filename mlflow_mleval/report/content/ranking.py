@@ -5,7 +5,7 @@ is.
 import math
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from itertools import repeat
 from operator import ne
@@ -137,16 +137,6 @@ def data(c: Comparison) -> Data:
 def frames(c: Comparison) -> Frames:
     """The tables of the CSV files."""
     return {"ranking": c.ranking, "ranks_by_dataset": c.by_dataset, "values": c.values_long}
-
-
-def grid(
-    frame: pd.DataFrame, head: str, columns: Sequence[str], cell: Any, **options: Any
-) -> doc.Table:
-    """A folded table of a frame whose rows are named; `cell` turns a value into what is shown."""
-    shown = zip(columns, frame.to_numpy().T, strict=True)
-    cells = [Column(text, [*map(cell, values)]) for text, values in shown]
-    about = {"folded": True, "depth": PAGE} | options
-    return doc.Table([doc.names(head, frame.index), *cells], **about)
 
 
 def _ranking(c: Comparison) -> doc.Table:
