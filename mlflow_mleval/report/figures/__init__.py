@@ -87,7 +87,7 @@ class Scale:
     start: float
     stop: float
 
-    def __call__(self, value: float) -> float:
+    def __call__(self, value: Any) -> Any:
         share = (value - self.low) / ((self.high - self.low) or 1.0)
         return self.start + share * (self.stop - self.start)
 
