@@ -568,7 +568,7 @@ def _runs(c: Comparison, runs: pd.DataFrame, base: str) -> doc.Table:
 
 
 def _method(c: Comparison, base: str, method: str) -> list[Any]:
-    ranks, runs = c.ranks[[method]].stack(), c.study.runs
+    ranks, runs = c.ranks[[method]].stack(future_stack=True), c.study.runs
     row = c.ranking.set_index("method").loc[method]
     what = "by all measures fused" if c.on == FUSED else f"by {name(c.on)}"
     rank = f"a mean rank of {fixed(row['mean_rank'], 2)} over {count(len(ranks), 'dataset')}"
@@ -581,7 +581,7 @@ def _method(c: Comparison, base: str, method: str) -> list[Any]:
 
 
 def _dataset(c: Comparison, base: str, dataset: str) -> list[Any]:
-    ranks = c.ranks.loc[[dataset]].stack().sort_values(kind="stable")
+    ranks = c.ranks.loc[[dataset]].stack(future_stack=True).sort_values(kind="stable")
     what = "all measures fused" if c.on == FUSED else name(c.on)
     texts = [f"The ranking on {name(dataset)}, by {what}."]
     if filled := [m for m in c.order if (dataset, m) in c.study.filled]:
