@@ -310,7 +310,8 @@ def units_section(c: Comparison) -> doc.Section:
         means = decision(c).means
         each = " that all of these methods finished" if c.study.filled else ""
         over = f"Means over the datasets{each}." if len(c.study.datasets) > 1 else ""
-        columns = [doc.names("method", means.index), *doc.by_measure(means, c.study.directions)]
+        columns = doc.by_measure(means, c.study.directions)
+        columns.insert(0, doc.names("method", means.index))
         return [doc.Table(columns, len(c.order), things="methods", note=over, depth=PAGE)]
 
     return doc.Section("units", "In the measures' own units", doc.Late(blocks))
@@ -672,7 +673,9 @@ def beyond_section(c: Comparison) -> doc.Section | None:
         found = present(c.beyond)
         made: list[Any] = [doc.Text(beyond_sentences(c), "points")]
         made += doc.points(found.warnings, "Doubts about these")
-        return made if found.bayes is None else [*made, beyond_pairs(found, c.order, c.compared)]
+        if found.bayes is not None:
+            made.append(beyond_pairs(found, c.order, c.compared))
+        return made
 
     return doc.Section("beyond", "Beyond p-values", doc.Late(blocks))
 
@@ -724,7 +727,7 @@ def _probable(rows: pd.DataFrame, shares: list[str], pairs: Any, what: str) -> l
     """How probable it is that the first is better, that neither is, that the second is, and by how
     much they differ.
     """
-    note = "P: probability that the first is better by more than the rope, neither is, the second."
+    note = "P: probability that the first, neither or the second is better by more than the rope."
     heads = ("P first", "P same", "P second")
     columns = [
         Column(head, [*map(probability_said, rows[key])], keep=3)
@@ -766,7 +769,8 @@ def next_dataset_section(c: Comparison) -> doc.Section | None:
         parts = [found.table(m, c.order).assign(measure=m) for m in found.pairs]
         rows = pd.concat(parts, ignore_index=True)
         what = "the typical one, of which P is the mean over the posterior"
-        shares, pairs = ["p_better", "p_equivalent", "p_worse"], next(iter(found.pairs.values()))
+        shares = ["p_better", "p_equivalent", "p_worse"]
+        pairs = next(iter(found.pairs.values()))
         columns = [
             *doc.pair(rows),
             doc.names("measure", rows["measure"]),
@@ -846,10 +850,10 @@ def over_time_section(c: Comparison, each: int = 0) -> doc.Section | None:
         if len(then) < 2:
             return [doc.Text(["Earlier too little was there to compare."])]
         caption = (
-            "Large dot: leads. Ring: may be as good. Small dot: clearly worse. By the results that "
-            "were complete then, on the datasets that all of these methods had finished. Each "
-            "column is tested by itself: a method that passes in and out of the best set may do so "
-            "by chance."
+            "Large dot: leads. Ring: may be as good. Small dot: clearly worse. By the results "
+            "that were complete then, on the datasets that all of these methods had finished. "
+            "Each column is tested by itself: a method that passes in and out of the best set "
+            "may do so by chance."
         )
         return [doc.Figure(leaders_over_time(then, c.order), caption)]
 

@@ -343,7 +343,8 @@ def spread_frames(c: Comparison) -> Frames:
     cells = c.study.repeats.groupby(level=[0, 1], sort=False)
     errors = {"sd": c.study.spread, "standard_error": c.study.standard_errors}
     parts = {"runs": cells.count(), "mean": cells.mean(), **errors}
-    stacked = pd.concat(parts, axis=1, names=["", "measure"]).stack("measure", future_stack=True)
+    table = pd.concat(parts, axis=1, names=["", "measure"])
+    stacked = table.stack("measure", future_stack=True)
     return {"repeats": stacked.reset_index()[["measure", "dataset", "method", *parts]]}
 
 

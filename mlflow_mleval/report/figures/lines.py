@@ -127,7 +127,8 @@ def profile_lines(curves: pd.DataFrame, family: str, title: str) -> Svg:
     ends = drawn["loss"].groupby(level=0, sort=False).agg(["first", "last"])
     told = "; ".join(f"{m} from {number(a)} to {number(b)}" for m, a, b in ends.itertuples())
     span = f"{SYMBOLS[family]} = 1 to {number(last)}"
-    svg = Svg(title, f"{family.capitalize()} loss for {span}: {told}. 0 is best.", bottom + 42)
+    words = f"{family.capitalize()} loss for {span}: {told}. 0 is best."
+    svg = Svg(title, words, bottom + 42)
     svg.side_axis(y, ticks, at.start, at.stop)
     svg.axis(at, bottom, ticks=_ticks(at, family))
     svg.text(WIDTH / 2, bottom + 36, AXES[family], "muted", "middle")
@@ -205,7 +206,8 @@ def ratio_panels(
         here = crossings[crossings[["method_a", "method_b"]].isin(pair).all(axis=1)]
         x = Scale(0, 1, left + 36, left + wide - room - 32)
         svg.desc += f" {pair[1]} against {pair[0]}: "
-        _panel(svg, kinds, both.xs(pair, level=(1, 2)), here, x, top + 24 + LINE, room, ticks)
+        lines = both.xs(pair, level=(1, 2))
+        _panel(svg, kinds, lines, here, x, top + 24 + LINE, room, ticks)
     svg.text(WIDTH / 2, svg.height - 4, POSITIONS[family], "muted", "middle")
     return svg
 
