@@ -299,6 +299,15 @@ def heading(directions: Mapping[str, str], measure: str, room: int = NAME) -> st
     return f"{name(measure, room)} {ARROWS[directions[measure]]}"
 
 
+def by_measure(
+    values: pd.DataFrame, directions: Mapping[str, str], room: int = NAME
+) -> list[Column]:
+    """A column a measure; where room lacks the last go first."""
+    keeps = range(len(values.columns), 0, -1)
+    shown = zip(values, keeps, strict=True)
+    return [alike(heading(directions, m, room), values[m], keep=keep) for m, keep in shown]
+
+
 def better(directions: Iterable[str]) -> Column:
     """A column of arrows: which way is better."""
     return Column("better", [ARROWS[direction] for direction in directions], "^")

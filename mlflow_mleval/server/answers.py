@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,7 +34,6 @@ from mlflow_mleval.errors import (
 from mlflow_mleval.gates import gate
 from mlflow_mleval.measures.metric_names import direction_of, is_cost, proposed_direction
 from mlflow_mleval.report import FILES, blocks
-from mlflow_mleval.report.blocks import Late, Text
 from mlflow_mleval.report.content import decision, study_report
 from mlflow_mleval.report.content import gate as gate_report
 from mlflow_mleval.report.html import fragment
@@ -48,6 +47,7 @@ from mlflow_mleval.store import artifacts, schema
 from mlflow_mleval.store.runs import about_report, log_report
 from mlflow_mleval.store.runs_table import remembered
 from mlflow_mleval.store.survey import take_stock, taken_for_units
+from mlflow_mleval.validation import present
 
 Tell = Callable[..., None]
 #: Seconds between two lines of progress; runs that a page reads at most.
@@ -366,18 +366,11 @@ def report_of(held: Held) -> tuple[Any, list[Any]]:
     report = study_report.document(comparison, {**made_by, "address": address}, pair=pair)
     sections = [*report.sections]
 
-    def next_dataset() -> Sequence[Any]:
-        asked = replace(comparison, options={**comparison.options, "next_dataset": True})
-        section = decision.next_dataset_section(asked)
-        empty = "Fewer than two datasets have folds or repeats that can be compared."
-        return [Text([empty])] if section is None else section.blocks
-
+    late = [decision.over_time_section(comparison)]
     if comparison.tells_of_next_dataset and not comparison.options["next_dataset"]:
-        late = decision.next_dataset_heading(comparison, Late(next_dataset))
-        sections.insert(-1, replace(late, evidence=True))
-    over_time = Late(lambda: decision.over_time_blocks(comparison, 0))
-    if heading := decision.over_time_heading(comparison, over_time):
-        sections.insert(-1, replace(heading, evidence=True))
+        options = {**comparison.options, "next_dataset": True}
+        late.insert(0, decision.next_dataset_section(replace(comparison, options=options)))
+    sections[-1:-1] = [replace(section, evidence=True) for section in late if section is not None]
     return report, sections
 
 
@@ -396,8 +389,7 @@ def _part(job: Job, tell: Tell) -> Made:
             key, _, each = name.partition("/")
             section = {s.key: s for s in sections}[key]
             if each:
-                so_far = decision.over_time_blocks(held.comparison, int(each))
-                section = replace(section, blocks=so_far)
+                section = present(decision.over_time_section(held.comparison, int(each)))
             text = fragment(section)
         else:
             files = files_of(report)

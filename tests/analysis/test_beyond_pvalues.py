@@ -240,11 +240,11 @@ def test_of_very_many_methods_only_the_best_are_compared_pair_by_pair():
 
 
 def test_the_table_puts_the_better_method_first_and_keeps_probabilities_with_their_methods(four):
-    table = beyond_pairs(four.beyond, four.order[::-1], "f1", "")
+    table = beyond_pairs(four.beyond, four.order[::-1], "f1")
     by_pair = {frozenset(row[:2]): row for row in table.rows}
     for row in four.beyond.bayes.table.itertuples():
         pair = frozenset((row.method_a, row.method_b))
-        a, b, difference, decided, first, _, second, *_ = by_pair[pair]
+        a, b, decided, first, _, second, difference, *_ = by_pair[pair]
         assert (a, b) == (row.method_b, row.method_a)
         assert difference.startswith("−") == (row.mean_difference > 0)
         assert (decided == "second") == (row.decision == "a")

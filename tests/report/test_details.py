@@ -25,7 +25,7 @@ from mlflow_mleval.analysis.recommendation import (
 )
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.report.blocks import plain
-from mlflow_mleval.report.content.decision import cost_sentence, over_time_blocks, over_time_heading
+from mlflow_mleval.report.content.decision import cost_sentence, over_time_section
 from mlflow_mleval.report.content.study_report import detail_section as section
 from mlflow_mleval.report.html import fragment
 from mlflow_mleval.report.text import terminal
@@ -189,14 +189,14 @@ def test_over_time_tells_who_led_by_what_was_there_by_days_and_by_runs():
     assert [*days["n_datasets"]] == [*range(1, 9)] and {*days["leader"]} == {"good"}
     assert days["best_set"].iloc[0] == ["good", "bad"]  # one dataset tells nobody apart
     assert days["best_set"].iloc[-1] == c.best_set == ["good"]
-    page = fragment(over_time_heading(c, over_time_blocks(c)))
+    page = fragment(over_time_section(c))
     assert "Who led over time" in page
     then = over_time(c, 4)  # a dataset has two runs
     assert [*then["moment"]] == ["run 4", "run 8", "run 12", "run 16"]
     assert [*then["n_datasets"]] == [2, 4, 6, 8] and {*then["leader"]} == {"good"}
     assert then["best_set"].iloc[-1] == c.best_set
     assert len(over_time(c, 1)) == 8 == over_time(c, 1)["n_datasets"].iloc[-1]  # the last of 16
-    page = fragment(over_time_heading(c, over_time_blocks(c, 4)))
+    page = fragment(over_time_section(c, 4))
     assert "run 16: good" in page
     page = fragment(section(c, "method", method="good", base="../"))
     assert page.count("run1") >= 1 and ">Runs<" in page and "run0<" not in page
@@ -206,11 +206,11 @@ def test_over_time_tells_who_led_by_what_was_there_by_days_and_by_runs():
 def test_over_time_needs_several_days_on_which_there_was_something_to_compare():
     c = compare(_over_days(late="bad"))
     assert over_time(c)["n_datasets"].tolist() == [8]  # before there was one method only
-    assert "too little was there" in fragment(over_time_heading(c, over_time_blocks(c)))
+    assert "too little was there" in fragment(over_time_section(c))
     study = _over_days()
     at_once = study.runs.assign(start_time=study.runs["start_time"].max())
-    assert over_time_heading(compare(replace(study, runs=at_once))) is None
-    assert over_time_heading(compare(replace(study, runs=pd.DataFrame()))) is None
+    assert over_time_section(compare(replace(study, runs=at_once))) is None
+    assert over_time_section(compare(replace(study, runs=pd.DataFrame()))) is None
 
 
 #: Method -> quality, seconds; another may be added.

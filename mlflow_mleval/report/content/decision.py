@@ -308,19 +308,11 @@ def units_section(c: Comparison) -> doc.Section:
 
     def blocks() -> list[Any]:
         means = decision(c).means
-        heads = {m: doc.heading(c.study.directions, m) for m in means}
-        columns = [doc.alike(head, means[m]) for m, head in heads.items()]
         each = " that all of these methods finished" if c.study.filled else ""
         over = f"Means over the datasets{each}." if len(c.study.datasets) > 1 else ""
-        return [
-            doc.Table(
-                [doc.names("method", means.index), *columns],
-                len(c.order),
-                things="methods",
-                note=over,
-                depth=doc.PAGE,
-            )
-        ]
+        columns = doc.by_measure(means, c.study.directions)
+        columns.insert(0, doc.names("method", means.index))
+        return [doc.Table(columns, len(c.order), things="methods", note=over, depth=PAGE)]
 
     return doc.Section("units", "In the measures' own units", doc.Late(blocks))
 
@@ -682,7 +674,7 @@ def beyond_section(c: Comparison) -> doc.Section | None:
         made: list[Any] = [doc.Text(beyond_sentences(c), "points")]
         made += doc.points(found.warnings, "Doubts about these")
         if found.bayes is not None:
-            made.append(beyond_pairs(found, c.order, c.compared, "Every pair over the datasets"))
+            made.append(beyond_pairs(found, c.order, c.compared))
         return made
 
     return doc.Section("beyond", "Beyond p-values", doc.Late(blocks))
@@ -706,7 +698,7 @@ def beyond_sentences(c: Comparison) -> list[str]:
     return [text for text in texts if text]
 
 
-def beyond_pairs(found: BeyondPvalues, order: Sequence[str], what: str, title: str) -> doc.Table:
+def beyond_pairs(found: BeyondPvalues, order: Sequence[str], what: str) -> doc.Table:
     """The pairs, the better one by mean rank first, the most certain ones at the top:
     probabilities, equivalence.
 
@@ -715,38 +707,36 @@ def beyond_pairs(found: BeyondPvalues, order: Sequence[str], what: str, title: s
     table = present(found.pair_table(order))
     bayes = present(found.bayes)
     shown = table.head(PAIRS)
-    difference = (
-        f"Difference of {what}, positive where the first is better, with "
-        f"{bayes.credible_level:.0%} credible interval, each alone."
-    )
     decided = (
         f"Decided: what reaches {bayes.credible_level:g}; not corrected for the number of pairs, "
         f"of which chance would call {bayes.by_chance:.1f} different."
     )
-    says = (
-        f"P: probability that the first is better by more than {number(bayes.rope)}, that neither "
-        "or the second is."
-    )
-    limits = shown[["mean_difference", "low", "high"]]
     columns = [
         *doc.pair(shown),
-        doc.intervals("difference", limits, keep=1, note=difference),
         Column("decided", [DECISIONS[d] for d in shown["decision"]], "<", note=decided),
-        *_probabilities(shown[["p_a", "p_equivalent", "p_b"]], says, keep=3),
+        *_probable(shown, ["p_a", "p_equivalent", "p_b"], bayes, f"difference of {what}"),
     ]
     if found.equivalence:
         note = "Equivalent p: two one-sided tests, corrected for the number of pairs."
         columns.append(doc.pvalues("equivalent p", shown["equivalence_p"], keep=1, note=note))
+    title = "Every pair over the datasets"
     return doc.Table(columns, len(table), title, things="pairs", depth=PAGE)
 
 
-def _probabilities(values: pd.DataFrame, note: str, **more: Any) -> list[Column]:
-    """That the first is better, that neither is, that the second is: three columns."""
-    heads = zip(("P first", "P same", "P second"), (note, "", ""), values, strict=True)
-    return [
-        Column(head, [*map(probability_said, values[key])], note=said, **more)
-        for head, said, key in heads
+def _probable(rows: pd.DataFrame, shares: list[str], pairs: Any, what: str) -> list[Column]:
+    """How probable it is that the first is better, that neither is, that the second is, and by how
+    much they differ.
+    """
+    note = "P: probability that the first, neither or the second is better by more than the rope."
+    heads = ("P first", "P same", "P second")
+    columns = [
+        Column(head, [*map(probability_said, rows[key])], keep=3)
+        for head, key in zip(heads, shares, strict=True)
     ]
+    interval = f"{pairs.credible_level:.0%} credible interval, each alone"
+    note += f" Difference: {what}, positive where the first is better, with its {interval}."
+    limits = rows[["mean_difference", "low", "high"]]
+    return [*columns, doc.intervals("difference", limits, keep=1, note=note)]
 
 
 def beyond_data(c: Comparison) -> Data:
@@ -765,22 +755,33 @@ def beyond_data(c: Comparison) -> Data:
 
 def next_dataset_section(c: Comparison) -> doc.Section | None:
     """Sentences and the pairs, or what it lacks; nothing where it was not asked for."""
-    found = c.next_dataset
-    if found is None:
-        if not c.options["next_dataset"] or c.tells_of_next_dataset:
-            return None
-        lacks = "It takes folds or repeats on at least two datasets to tell of the next one."
-        return doc.Section("next_dataset", "On the next dataset", [doc.Text([lacks])])
-    text = doc.Text([s.text for s in next_dataset_sentences(c)])
-    if all(pairs.table["p_better"].isna().all() for pairs in found.pairs.values()):
-        return next_dataset_heading(c, [text])
-    doubts = doc.points(found.doubts, "Doubts about these")
-    return next_dataset_heading(c, [text, *doubts, _table(c)])
+    if not c.options["next_dataset"]:
+        return None
 
+    def blocks() -> list[Any]:
+        found = c.next_dataset
+        if found is None:
+            lacks = "It takes folds or repeats on at least two datasets to tell of the next one."
+            return [doc.Text([lacks])]
+        text = doc.Text([s.text for s in next_dataset_sentences(c)])
+        if all(pairs.table["p_better"].isna().all() for pairs in found.pairs.values()):
+            return [text]
+        parts = [found.table(m, c.order).assign(measure=m) for m in found.pairs]
+        rows = pd.concat(parts, ignore_index=True)
+        what = "the typical one, of which P is the mean over the posterior"
+        shares = ["p_better", "p_equivalent", "p_worse"]
+        pairs = next(iter(found.pairs.values()))
+        columns = [
+            *doc.pair(rows),
+            doc.names("measure", rows["measure"]),
+            *_probable(rows, shares, pairs, what),
+            doc.numbers("datasets", rows["n"], keep=1),
+        ]
+        title = "Pairs on the next dataset"
+        table = doc.Table(columns, title=title, key="next-dataset", things="pairs")
+        return [text, *doc.points(found.doubts, "Doubts about these"), table]
 
-def next_dataset_heading(c: Comparison, blocks: Sequence[Any]) -> doc.Section:
-    """The section with these blocks, or none: where they take time, they can be made later."""
-    return doc.Section("next_dataset", "On the next dataset", blocks)
+    return doc.Section("next_dataset", "On the next dataset", doc.Late(blocks))
 
 
 def next_dataset_sentences(c: Comparison) -> list[doc.Sentence]:
@@ -814,31 +815,6 @@ def next_dataset_sentences(c: Comparison) -> list[doc.Sentence]:
     return [doc.Sentence(text, doc.claim("next dataset")) for text in said]
 
 
-def _table(c: Comparison) -> doc.Table:
-    found = present(c.next_dataset)
-    parts = [found.table(m, c.order).assign(measure=m) for m in found.pairs]
-    table = pd.concat(parts, ignore_index=True)
-    credible = next(iter(found.pairs.values())).credible_level
-    says = (
-        "P: probability that on the next dataset the first is better by more than the rope, "
-        "neither is, or the second is; the mean of these over the posterior."
-    )
-    typical = (
-        f"Typical difference: positive where the first is better, with its {credible:.0%} "
-        "interval, each alone."
-    )
-    limits = table[["mean_difference", "low", "high"]]
-    columns = [
-        *doc.pair(table),
-        *([doc.names("measure", table["measure"])] if len(parts) > 1 else []),
-        *_probabilities(table[["p_better", "p_equivalent", "p_worse"]], says),
-        doc.intervals("typical difference", limits, keep=3, note=typical),
-        doc.numbers("datasets", table["n"], keep=1),
-    ]
-    title = "Pairs on the next dataset"
-    return doc.Table(columns, title=title, key="next-dataset", things="pairs")
-
-
 def next_dataset_data(c: Comparison) -> Data:
     """What JSON holds of the next dataset."""
     if (found := c.next_dataset) is None:
@@ -862,19 +838,23 @@ def next_dataset_frames(c: Comparison) -> Frames:
     }
 
 
-def over_time_heading(c: Comparison, blocks: Sequence[Any] = ()) -> doc.Section | None:
-    """The section with these blocks, or none; None where all runs came on one day."""
-    return doc.Section("over_time", "Over time", blocks) if days_of(c.study) else None
+def over_time_section(c: Comparison, each: int = 0) -> doc.Section | None:
+    """Who led on each day, or after `each` so many runs, and who may have been as good; nothing
+    where all runs came on one day.
+    """
+    if not days_of(c.study):
+        return None
 
+    def blocks() -> list[Any]:
+        then = over_time(c, each)
+        if len(then) < 2:
+            return [doc.Text(["Earlier too little was there to compare."])]
+        caption = (
+            "Large dot: leads. Ring: may be as good. Small dot: clearly worse. By the results "
+            "that were complete then, on the datasets that all of these methods had finished. "
+            "Each column is tested by itself: a method that passes in and out of the best set "
+            "may do so by chance."
+        )
+        return [doc.Figure(leaders_over_time(then, c.order), caption)]
 
-def over_time_blocks(c: Comparison, each: int = 0) -> list[Any]:
-    """Who led on each day, or after `each` so many runs, and who may have been as good."""
-    then = over_time(c, each)
-    if len(then) < 2:
-        return [doc.Text(["Earlier too little was there to compare."])]
-    caption = (
-        "Large dot: leads. Ring: may be as good. Small dot: clearly worse. By the results that "
-        "were complete then, on the datasets that all of these methods had finished. Each column "
-        "is tested by itself: a method that passes in and out of the best set may do so by chance."
-    )
-    return [doc.Figure(leaders_over_time(then, c.order), caption)]
+    return doc.Section("over_time", "Over time", doc.Late(blocks))

@@ -19,6 +19,7 @@ from mlflow_mleval.report.figures import TOP
 from mlflow_mleval.report.figures.lines import (
     DETAILED,
     NAMED,
+    SYMBOLS,
     profile_lines,
     ratio_panels,
 )
@@ -34,7 +35,6 @@ AT_ONCE = 3
 #: Crossings of which the sentences tell; notes on a terminal.
 TOLD = 2
 NOTES = 4
-SYMBOLS = {"binomial": "k", "polynomial": "α"}
 KINDS = {"hard": "predicted label sets", "soft": "scores"}
 #: How the summaries of a profile are called, with their better directions.
 SUMMARIES = {

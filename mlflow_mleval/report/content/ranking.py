@@ -5,7 +5,7 @@ is.
 import math
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from itertools import repeat
 from operator import ne
@@ -137,16 +137,6 @@ def data(c: Comparison) -> Data:
 def frames(c: Comparison) -> Frames:
     """The tables of the CSV files."""
     return {"ranking": c.ranking, "ranks_by_dataset": c.by_dataset, "values": c.values_long}
-
-
-def grid(
-    frame: pd.DataFrame, head: str, columns: Sequence[str], cell: Any, **options: Any
-) -> doc.Table:
-    """A folded table of a frame whose rows are named; `cell` turns a value into what is shown."""
-    shown = zip(columns, frame.to_numpy().T, strict=True)
-    cells = [Column(text, [*map(cell, values)]) for text, values in shown]
-    about = {"folded": True, "depth": PAGE} | options
-    return doc.Table([doc.names(head, frame.index), *cells], **about)
 
 
 def _ranking(c: Comparison) -> doc.Table:
@@ -313,12 +303,10 @@ def spread_section(c: Comparison) -> doc.Section | None:
         columns = [doc.names("method", methods)]
         for keep, dataset in zip(range(len(study.datasets), 0, -1), study.datasets, strict=True):
             at = [(dataset, m) for m in methods]
-            means, spread = (t[measure].reindex(at) for t in (study.values, study.spread))
-            texts = aligned([*means, *spread])
-            runs = study.n_repeats.reindex(at)
+            texts = aligned([*study.values[measure][at], *study.spread[measure].reindex(at)])
             shown = [
-                mean if sd == NONE else f"{mean} ± {sd} ({n:.0f})"
-                for mean, sd, n in zip(texts[: len(at)], texts[len(at) :], runs, strict=True)
+                mean if sd == NONE else f"{mean} ± {sd} ({study.n_repeats[cell]})"
+                for mean, sd, cell in zip(texts[: len(at)], texts[len(at) :], at, strict=True)
             ]
             columns.append(Column(name(dataset, 18), shown, keep=keep, marks={"dataset": dataset}))
         title = f"{name(measure)} over repeats"
@@ -333,15 +321,19 @@ def spread_data(c: Comparison) -> Data:
     """What JSON holds of repeats, by dataset and method."""
     study = c.study
     cells = {
-        "repeats": study.n_repeats.to_dict(),
-        "spread": study.spread.to_dict(orient="index"),
-        "standard_errors": study.standard_errors.to_dict(orient="index"),
+        "repeats": study.n_repeats,
+        "spread": study.spread,
+        "standard_errors": study.standard_errors,
     }
-    nested: dict[str, dict[str, Data]] = {key: {} for key in cells}
-    for key, values in cells.items():
-        for (dataset, method), value in values.items():
-            nested[key].setdefault(dataset, {})[method] = value
-    return {**nested, "same_split": study.same_split()}
+    return {
+        **{key: _by_cell(held) for key, held in cells.items()},
+        "same_split": study.same_split(),
+    }
+
+
+def _by_cell(held: pd.Series | pd.DataFrame) -> Data:
+    """Numbers, or rows of them, by dataset and method."""
+    return {d: held.loc[d].T.to_dict() for d in held.index.unique(0)}
 
 
 def spread_frames(c: Comparison) -> Frames:
@@ -349,15 +341,11 @@ def spread_frames(c: Comparison) -> Frames:
     if c.study.repeats is None:
         return {}
     cells = c.study.repeats.groupby(level=[0, 1], sort=False)
-    parts = {
-        "runs": cells.count(),
-        "mean": cells.mean(),
-        "sd": c.study.spread,
-        "standard_error": c.study.standard_errors,
-    }
-    stacked = {key: frame.rename_axis(columns="measure").stack() for key, frame in parts.items()}
-    table = pd.DataFrame(stacked).reindex(stacked["runs"].index).reset_index()
-    return {"repeats": table[["measure", "dataset", "method", *parts]]}
+    errors = {"sd": c.study.spread, "standard_error": c.study.standard_errors}
+    parts = {"runs": cells.count(), "mean": cells.mean(), **errors}
+    table = pd.concat(parts, axis=1, names=["", "measure"])
+    stacked = table.stack("measure", future_stack=True)
+    return {"repeats": stacked.reset_index()[["measure", "dataset", "method", *parts]]}
 
 
 def spread_sentences(study: Study) -> list[str]:

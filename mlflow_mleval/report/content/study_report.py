@@ -443,12 +443,7 @@ def about_of(c: Comparison) -> str:
 #: open on a page; rows of a table.
 HEAVIEST = 6
 RUNS, FOLDS, ROWS = 3, 12, 500
-KINDS = ("method", "dataset", "cell", "pair")
-#: How the values of a cell scatter, and what is known of a run: columns and their heads.
-_SCATTER = {
-    "sd": ("± sd", "± sd: over repeats; SE: standard error of their mean."),
-    "standard_error": ("SE", ""),
-}
+#: What is known of a run: columns and their heads.
 _FACTS = {
     "dataset": "dataset",
     "experiment": "experiment",
@@ -485,30 +480,27 @@ def detail_section(
     against: str = "",
     base: str = "",
 ) -> doc.Section:
-    """The same as a section, `of` one of `KINDS`; with the address of a server as `base`, runs lead
-    to MLflow's pages.
+    """The same as a section, `of` "method", "dataset", "cell" or "pair"; with the address of a
+    server as `base`, runs lead to MLflow's pages.
 
     A name may be given as it is or as it is shown. IncomparableRunsError where the comparison has
     none such.
     """
-    one_of(of, "of", KINDS)
-    if of == "dataset":
-        blocks = _dataset(c, _known_name(dataset, c.study.datasets, "dataset"))
-        return doc.Section("detail", "A closer look", blocks, open=True)
-    first = _known_name(method, c.study.methods, "method")
-    if of == "pair":
-        other = _known_name(against, c.study.methods, "method")
-        if first == other:
-            raise IncomparableRunsError(f"a pair needs two methods, got {terminal(first)!r} twice.")
-        blocks = _pair(c, first, other)
-    elif of == "cell":
-        blocks = _cell(c, first, _known_name(dataset, c.study.datasets, "dataset"), base)
-    else:
-        blocks = _method(c, first, base)
+    first, on = ("method", method), ("dataset", dataset)
+    looks: Data = {
+        "method": (_method, first),
+        "dataset": (_dataset, on),
+        "cell": (_cell, first, on),
+        "pair": (_pair, first, ("method", against)),
+    }
+    one_of(of, "of", tuple(looks))
+    look, *asked = looks[of]
+    blocks = look(c, base, *(_known_name(c, *one) for one in asked))
     return doc.Section("detail", "A closer look", blocks, open=True)
 
 
-def _known_name(asked: str, names: Sequence[str], what: str) -> str:
+def _known_name(c: Comparison, what: str, asked: str) -> str:
+    names: list[str] = getattr(c.study, f"{what}s")
     found = [n for n in names if n == asked] or [n for n in names if terminal(n) == asked]
     if len(found) != 1:
         has = some(map(terminal, names))
@@ -526,115 +518,99 @@ def _open_table(columns: Sequence[Column], title: str, **more: Any) -> doc.Table
     return doc.Table(columns, title=title, depth=ALWAYS, **more)
 
 
-def _cell(c: Comparison, method: str, dataset: str, base: str) -> list[Any]:
+def _cell(c: Comparison, base: str, method: str, dataset: str) -> list[Any]:
     looks = (part.measures_of_cell, part.runs_of_cell, part.folds_of_cell)
     values, runs, folds = (look(c, dataset, method) for look in looks)
-    imputed = [(dataset, method, m) in c.study.imputed for m in values.index]
+    study, who, n = c.study, f"{name(method)} on {name(dataset)}", int(values["n"].iloc[0])
+    imputed = [(dataset, method, m) in study.imputed for m in values.index]
     columns = [
-        *_measures(c, values.index),
+        doc.names("measure", values.index),
+        doc.better(study.directions[m] for m in values.index),
         doc.starred("value", map(number, values["value"]), imputed),
-        *(
-            doc.numbers(head, values[key], note=text)
-            for key, (head, text) in _SCATTER.items()
-            if values[key].notna().any()
-        ),
     ]
-    study, who = c.study, f"{name(method)} on {name(dataset)}"
-    repeats = 0 if study.repeats is None else int(study.n_repeats.get((dataset, method), 0))
-    made_of = f"means over {repeats} runs" if repeats > 1 else "those of one result"
-    over = f", over {count(len(folds), 'fold')}" if len(folds) else ""
-    about = f"The values of {who} are {made_of}{over}."
+    if n > 1:
+        columns.append(doc.numbers("± sd", values["sd"], note="± sd: over repeats."))
+    held = {"run": n, "fold": len(folds)}
+    over = " and ".join(count(k, what) for what, k in held.items() if k)
+    about = f"The values of {who} are {f'means over {over}' if over else 'those of one result'}."
     if (dataset, method) in study.filled:
-        about = (
-            f"{who} has no result: what is missing counts as the worst of the dataset (policy "
-            f"{study.missing})."
-        )
-    blocks: list[Any] = [
-        _flow([about]),
-        _open_table(columns, "Values", most=len(values)),
-    ]
+        worst = "what is missing counts as the worst of the dataset"
+        about = f"{who} has no result: {worst} (policy {study.missing})."
+    blocks: list[Any] = [_flow([about]), _open_table(columns, "Values", most=len(values))]
     if len(runs):
-        blocks.append(_runs(c, runs, _heaviest(c), base))
+        blocks.append(_runs(c, runs.drop(columns="dataset"), base))
     if total := len(folds):
-        kept = [m for m in _heaviest(c) if m in folds]
-        table = ranking.grid(
-            folds[kept].iloc[:ROWS], "fold", _narrow(c, kept), number, title="By fold"
-        )
-        blocks.append(replace(table, total=total, things="folds", folded=total > FOLDS))
+        columns = [doc.names("fold", folds.index[:ROWS]), *_heaviest(c, folds.head(ROWS))]
+        table = doc.Table(columns, total, "By fold", things="folds", depth=doc.PAGE)
+        blocks.append(replace(table, folded=total > FOLDS))
     return blocks
 
 
-def _runs(c: Comparison, runs: pd.DataFrame, measures: Sequence[str], base: str) -> doc.Table:
+def _runs(c: Comparison, runs: pd.DataFrame, base: str) -> doc.Table:
     """The runs, which lead to MLflow's pages where the server is known, and what is known of
     them.
     """
-    shown = runs.head(ROWS)
-    experiments = shown.get("experiment_id", [None] * len(shown))
+    shown = runs.head(ROWS).assign(run_id=runs["run_id"].map(str))
+    at = shown.reindex(columns=["experiment_id", "run_id"]).fillna("").astype(str)
     links = []
-    for run, experiment in zip(map(str, shown["run_id"]), experiments, strict=True):
-        place = f"#/experiments/{quote(str(experiment), safe='')}/runs/{quote(run, safe='')}"
-        there = base and isinstance(experiment, str)
-        address = f"{base}{place}?workflowType=machine_learning"
-        links.append(doc.Link.to(run, address if there else ""))
-    columns = [Column("run", links, "<")]
+    for experiment, run in at.map(partial(quote, safe="")).to_numpy():
+        address = f"{base}#/experiments/{experiment}/runs/{run}?workflowType=machine_learning"
+        links.append(address if base and experiment else "")
+    columns = [Column("run", [*map(doc.Link.to, shown["run_id"], links)], "<")]
     facts = shown.reindex(columns=[*_FACTS]).astype(object).fillna("")
     for key, values in facts.items():
         cells = [f"{x:%Y-%m-%d %H:%M}" if isinstance(x, pd.Timestamp) else str(x) for x in values]
-        if any(cells) and (key != "dataset" or len({*cells}) > 1):  # a cell is of one
+        if any(cells):
             strange = key if key in ("dataset", "experiment") else ""
             columns.append(Column(_FACTS[key], cells, "<", name=strange))
-    held = [m for m in measures if m in shown]
-    keeps = range(len(held), 0, -1)
-    for m, head, keep in zip(held, _narrow(c, held), keeps, strict=True):
-        columns.append(doc.alike(head, shown[m], keep=keep))
+    columns += _heaviest(c, shown)
     return doc.Table(columns, len(runs), title="Runs", things="runs", depth=ALWAYS)
 
 
-def _method(c: Comparison, method: str, base: str) -> list[Any]:
-    study, ranks, runs = c.study, c.ranks[method], c.study.n_repeats
-    columns = [
-        doc.names("dataset", ranks.index, about={"method": method}),
-        doc.numbers("rank", ranks),
-        doc.decimals("φ", c.fusion.phi[method], 3),
-        *_values(c, [(d, method) for d in ranks.index]),
-    ]
-    if len(runs):
-        columns.append(doc.numbers("runs", (runs.get((d, method)) for d in ranks.index)))
+def _method(c: Comparison, base: str, method: str) -> list[Any]:
+    ranks, runs = c.ranks[[method]].stack(future_stack=True), c.study.runs
     row = c.ranking.set_index("method").loc[method]
     what = "by all measures fused" if c.on == FUSED else f"by {name(c.on)}"
     rank = f"a mean rank of {fixed(row['mean_rank'], 2)} over {count(len(ranks), 'dataset')}"
     place = f"place {row['position']} of {len(c.order)} {what}"
-    blocks: list[Any] = [
-        _flow([f"{name(method)} has {place}, with {rank}."]),
-        _open_table(columns, "On each dataset", things="datasets"),
-    ]
-    of_method = study.runs[study.runs["method"] == method] if len(study.runs) else ()
+    text = f"{name(method)} has {place}, with {rank}."
+    blocks: list[Any] = [_flow([text]), _cells(c, ranks, "dataset", "On each dataset")]
+    of_method = runs[runs["method"] == method] if len(runs) else ()
     if base and len(of_method):
-        blocks.append(replace(_runs(c, of_method, [], base), folded=len(of_method) > RUNS))
+        blocks.append(replace(_runs(c, of_method, base), folded=len(of_method) > RUNS))
     return blocks
 
 
-def _dataset(c: Comparison, dataset: str) -> list[Any]:
-    fused = c.fusion.results[dataset]
-    flows = fused.flows.sort_values("rank", kind="stable").head(ROWS)
-    filled = [m for m in c.order if (dataset, m) in c.study.filled]
-    columns = [
-        doc.numbers("rank", flows["rank"]),
-        doc.names("method", flows.index, about={"dataset": dataset}),
-        doc.decimals("φ", flows["phi"], 3),
-        *_values(c, [(dataset, method) for method in flows.index]),
-    ]
-    texts = [f"The ranking on {name(dataset)}, by all measures fused."]
-    if filled:
+def _dataset(c: Comparison, base: str, dataset: str) -> list[Any]:
+    ranks = c.ranks.loc[[dataset]].stack(future_stack=True).sort_values(kind="stable")
+    what = "all measures fused" if c.on == FUSED else name(c.on)
+    texts = [f"The ranking on {name(dataset)}, by {what}."]
+    if filled := [m for m in c.order if (dataset, m) in c.study.filled]:
         missing = f"missing and count as the worst (policy {c.study.missing})"
         texts.append(f"Results of {listed(filled)} are {missing}.")
-    return [
-        _flow(texts),
-        _open_table(columns, "Ranking on this dataset", total=len(fused.flows), things="methods"),
+    return [_flow(texts), _cells(c, ranks, "method", "Ranking on this dataset")]
+
+
+def _cells(c: Comparison, ranks: pd.Series, head: str, title: str) -> doc.Table:
+    """A row a cell with its rank, net flow, values and runs; `head` says what names the rows."""
+    shown, runs = ranks.head(ROWS), c.study.n_repeats
+    cells = [*shown.index]
+    parts = dict(zip(("dataset", "method"), zip(*cells, strict=True), strict=True))
+    names = parts.pop(head)
+    columns = [
+        doc.names(head, names, about={what: of[0] for what, of in parts.items()}),
+        doc.numbers("rank", shown),
+        doc.decimals("φ", (c.fusion.phi.loc[cell] for cell in cells), 3),
+        *_values(c, cells),
     ]
+    if len(runs):
+        columns.append(doc.numbers("runs", map(runs.get, cells)))
+    return _open_table(columns, title, total=len(ranks), things=f"{head}s")
 
 
-def _pair(c: Comparison, a: str, b: str) -> list[Any]:
+def _pair(c: Comparison, base: str, a: str, b: str) -> list[Any]:
+    if a == b:
+        raise IncomparableRunsError(f"a pair needs two methods, got {terminal(a)!r} twice.")
     measures = part.measures_of_pair(c, a, b)
     means = [aligned(row) for row in measures[["mean_a", "mean_b"]].to_numpy()]
     note = (
@@ -642,14 +618,11 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
         f"{confidence(c.options['alpha'])} interval, not corrected for their number. Means "
         "are over the datasets that both finished."
     )
-    difference = doc.numbers("difference", measures["difference"], note=note)
-    if measures["low"].notna().any():
-        limits = measures[["difference", "low", "high"]]
-        difference = doc.intervals("difference", limits, by_row=True, note=note)
+    limits = measures[["difference", "low", "high"]]
     heads = (name(a, 18), name(b, 18))
     columns = [
         doc.names("measure", measures.index),
-        difference,
+        doc.intervals("difference", limits, by_row=True, note=note),
         *map(Column, heads, zip(*means, strict=True)),
         doc.better(c.study.directions[m] for m in measures.index),
     ]
@@ -661,11 +634,10 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
     texts = [f"{doc.joined(places)}."]
     if c.deciding is None:
         texts.append(c.decision)
-    tried = None if c.stability is None else c.stability.separations
-    for pair in c.separated:
-        if {*pair} == {a, b} and tried is not None and pair in tried.stays:
-            stays, of = tried.counts[pair]
-            texts.append(f"The separation stays under {stays} of {of} other choices.")
+    tried = c.stability and c.stability.separations
+    counts = tried.counts if tried else {}
+    if found := [counts[pair] for pair in counts if {*pair} == {a, b}]:
+        texts.append("The separation stays under {} of {} other choices.".format(*found[0]))
     return [
         _flow(texts),
         *_tests(c, a, b),
@@ -677,26 +649,25 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
 def _tests(c: Comparison, a: str, b: str) -> list[doc.Table]:
     """What each test says, the deciding one first: over datasets, folds and instances."""
     rows: list[tuple[str, str, float, str]] = []
-    says = {True: "separated", False: "not separated"}
-    made = sorted(c.posthoc, key=lambda one: one is not c.deciding)
-    for row in _rows_of_pair(part.pairs_of(c, a), a, b):
-        for one in made:
-            apart = any({a, b} == {*pair} for pair in one.result.significant_pairs)
-            wording = f"{one.wording}{' (decides)' if one is c.deciding else ''}"
-            over = count(int(row["n"]), "dataset")
-            rows.append((wording, over, row[one.column], says[apart]))
+
+    def tell(test: str, pairs: pd.DataFrame, p: str, unit: str, on: str = "") -> None:
+        found = pairs[pairs["method_a"].isin([a, b]) & pairs["method_b"].isin([a, b])]
+        for row in found.to_dict("records"):
+            how = f", {name(row['method_a'])} {row['direction']}" if row.get("direction") else ""
+            doubt = f" (in doubt: {row['doubt']})" if row.get("doubt") else ""
+            by = f", by {name(row['measure'])}" if unit == "instance" else ""
+            says = f"{'' if row['separated'] else 'not '}separated{how}{doubt}"
+            rows.append((f"{test}{by}", f"{count(int(row['n']), unit)}{on}", row[p], says))
+
+    for one in sorted(c.posthoc, key=lambda one: one is not c.deciding):
+        apart = {a, b} in map(set, one.result.significant_pairs)
+        decides = " (decides)" if one is c.deciding else ""
+        pairs = c.pairs.assign(separated=apart)
+        tell(f"{one.wording}{decides}", pairs, one.column, "dataset")
     for unit in ("folds", "instances"):
         for dataset, tests in c.tests_over(unit).items():
-            for row in _rows_of_pair(tests.ordered, a, b):
-                test, how = f"{tests.test}, by {name(row['measure'])}", ""
-                if unit == "folds":
-                    test = tests.test
-                    direction = c.folds[dataset].direction(a, b, listed)
-                    how = f", {name(a)} {direction}" if row["separated"] else ""
-                doubt = f" (in doubt: {row['doubt']})" if row["doubt"] else ""
-                over = f"{count(int(row['n']), unit[:-1])} of {name(dataset)}"
-                said = f"{says[row['separated']]}{how}{doubt}"
-                rows.append((test, over, row["pvalue_corrected"], said))
+            on = f" of {name(dataset)}"
+            tell(tests.test, tests.ordered, "pvalue_corrected", unit[:-1], on)
     if not rows:
         return []
     which, overs, pvalues, verdicts = zip(*rows, strict=True)
@@ -708,10 +679,6 @@ def _tests(c: Comparison, a: str, b: str) -> list[doc.Table]:
     ]
     note = "p-values are corrected as in the report, each for all that its test looks at."
     return [_open_table(columns, "What each test says", things="tests", note=note)]
-
-
-def _rows_of_pair(pairs: pd.DataFrame, a: str, b: str) -> list[doc.Data]:
-    return pairs[pairs["method_a"].isin([a, b]) & pairs["method_b"].isin([a, b])].to_dict("records")
 
 
 def _profiles(c: Comparison, a: str, b: str) -> list[doc.Figure]:
@@ -728,30 +695,21 @@ def _profiles(c: Comparison, a: str, b: str) -> list[doc.Figure]:
     return [doc.Figure(svg, caption, title="Their loss profiles, a line a dataset")]
 
 
-def _measures(c: Comparison, measures: pd.Index) -> list[Column]:
-    """Measures, and which way each is better."""
-    directions = (c.study.directions[m] for m in measures)
-    return [doc.names("measure", measures), doc.better(directions)]
-
-
-def _heaviest(c: Comparison) -> list[str]:
-    """The measures of most weight, with the one that is compared, in the study's order."""
+def _heaviest(c: Comparison, held: pd.DataFrame) -> list[Column]:
+    """The columns of the measures of most weight, and of the one that is compared, in the study's
+    order.
+    """
     kept = sorted(c.fusion.by_weight, key=lambda m: m != c.on)[:HEAVIEST]
-    return [m for m in c.study.measures if m in kept]
+    shown = [m for m in c.study.measures if m in kept and m in held]
+    return doc.by_measure(held[shown], c.study.directions, 18)
 
 
 def _values(c: Comparison, cells: Sequence[tuple[str, str]]) -> list[Column]:
-    """The values of cells, a column a measure of most weight; where room lacks the last go
-    first.
-    """
-    columns = []
-    for keep, m in zip(range(HEAVIEST, 0, -1), _heaviest(c), strict=False):
-        texts = aligned(c.study.values[m].reindex(cells))
-        imputed = [(*cell, m) in c.study.imputed for cell in cells]
-        (head,) = _narrow(c, [m])
-        columns.append(doc.starred(head, texts, imputed, keep=keep))
-    return columns
-
-
-def _narrow(c: Comparison, measures: Iterable[str]) -> list[str]:
-    return [doc.heading(c.study.directions, m, 18) for m in measures]
+    """The values of cells, those that a policy supplied with a star."""
+    columns = _heaviest(c, c.study.values.reindex(cells))
+    by_head = {doc.heading(c.study.directions, m, 18): m for m in c.study.measures}
+    starred = []
+    for one in columns:
+        imputed = [(*cell, by_head[one.head]) in c.study.imputed for cell in cells]
+        starred.append(doc.starred(one.head, one.cells, imputed, keep=one.keep))
+    return starred

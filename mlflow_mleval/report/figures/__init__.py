@@ -87,7 +87,7 @@ class Scale:
     start: float
     stop: float
 
-    def __call__(self, value: float) -> float:
+    def __call__(self, value: Any) -> Any:
         share = (value - self.low) / ((self.high - self.low) or 1.0)
         return self.start + share * (self.stop - self.start)
 
@@ -260,8 +260,9 @@ class Svg:
 class Rows(Svg):
     """A drawing with a row a name: the names at the left, what is drawn of each beside them.
 
-    `head` stands above the names, of which none is wider than `most`; `top` and `below` are the
-    room above and below the rows.
+    `heads` stand above the names, of which none is wider than `most`, and above the texts at the
+    right; `top` and `below` are the room above and below the rows. What stands at the right is also
+    told in words, after `desc`.
     """
 
     def __init__(
@@ -270,22 +271,18 @@ class Rows(Svg):
         desc: str,
         names: Iterable[object],
         most: float,
-        head: str = "",
+        heads: tuple[str, str] = ("", ""),
         top: float = 22,
         below: float = 22,
     ) -> None:
         self.names = [*map(str, names)]
         self.top = top
         self.bottom = top + ROW * len(self.names)
-        self.room = room_for([head, *self.names], most)
+        self.room = room_for([heads[0], *self.names], most)
         super().__init__(title, desc, self.bottom + below)
-        if head:
-            self.text(self.room, 12, head, "muted", "end")
-
-    def heads(self, texts: Mapping[float, str]) -> None:
-        """What stands above texts that end so many pixels from the right."""
-        for right, text in texts.items():
-            self.text(WIDTH - right, 12, text, "muted", "end")
+        for x, head in zip((self.room, WIDTH), heads, strict=True):
+            if head:
+                self.text(x, 12, head, "muted", "end")
 
     def rows(self, strong: Collection[str] = ()) -> Iterator[float]:
         """The middle of each row, after its name was written."""
@@ -295,9 +292,10 @@ class Rows(Svg):
             self.name(self.room, y + 4, name, self.room, style, "end")
             yield y
 
-    def at_right(self, y: float, text: str, right: float = 0, class_: str | None = None) -> None:
-        """A text in the row whose middle is `y`, which ends so many pixels from the right."""
-        self.text(WIDTH - right, y + 4, text, class_, "end")
+    def at_right(self, y: float, text: str, class_: str | None = None) -> None:
+        """A text at the right of the row whose middle is `y`."""
+        self.text(WIDTH, y + 4, text, class_, "end")
+        self.desc += f" {self.names[int((y - self.top) / ROW)]}: {text}."
 
 
 class Tikz(Svg):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, combinations, pairwise
+from itertools import chain, combinations, compress, pairwise
 from typing import Any
 
 import numpy as np
@@ -96,20 +96,16 @@ def rank_acceptability(shares: pd.DataFrame) -> Svg:
     the left and strongest; of more than thirty the first thirty.
     """
     drawn = shares.iloc[:TOP]
-    firsts = [percent(share, bare=True) for share in drawn.iloc[:, 0]]
-    words = "; ".join(map("{} first in {}".format, drawn.index, firsts))
-    title, words = "Rank acceptability", f"Share of random weights that give each rank: {words}."
-    svg = Rows(title, words, drawn.index, 150, "method")
-    svg.heads({0: "first"})
+    words = "Share of random weights that give each rank, of which the first:"
+    svg = Rows("Rank acceptability", words, drawn.index, 150, ("method", "first"))
     x = Scale(0, 1, svg.room + 8, WIDTH - 48)
-    rows = zip(svg.rows(drawn.index[:1]), firsts, drawn.to_numpy(float), strict=True)
-    for y, first, row in rows:
-        edges = np.append(0.0, np.cumsum(row[:TOP]))
-        for i, (a, b) in enumerate(pairwise(edges)):
-            if b - a > 0.0005:
-                strength = shade(i + 1, shares.shape[1])
-                svg.rect(x(a), y - 8, x(b) - x(a) - 0.6, 16, "faccent", fill_opacity=strength)
-        svg.at_right(y, first)
+    for y, row in zip(svg.rows(drawn.index[:1]), drawn.to_numpy(float), strict=True):
+        edges = map(x, np.append(0.0, np.cumsum(row[:TOP])))
+        for rank, (a, b) in enumerate(pairwise(edges), start=1):
+            if b - a > 0.2:
+                strength = shade(rank, shares.shape[1])
+                svg.rect(a, y - 8, b - a - 0.6, 16, "faccent", fill_opacity=strength)
+        svg.at_right(y, percent(row[0], bare=True))
     svg.axis(x, svg.bottom, about=4, label=lambda t: f"{t:.0%}")
     return svg
 
@@ -119,24 +115,17 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
 
     Of more than thirty measures those with the narrowest ranges are drawn.
     """
-    width = (table["weight_high"] - table["weight_low"]).sort_values(kind="stable")
-    drawn = table if len(table) <= TOP else table.loc[width.index[:TOP]]
-    rows = [
-        [fixed(v, 3) for v in (r.weight, r.weight_low, r.weight_high)] for r in drawn.itertuples()
-    ]
-    words = "; ".join(
-        f"{measure} {weight}, from {low} to {high}"
-        for measure, (weight, low, high) in zip(drawn.index, rows, strict=True)
-    )
-    words = f"Range of each weight, the others rescaled, in which the leader stays: {words}."
-    svg = Rows("Weight stability", words, drawn.index, 150, "measure")
-    svg.heads({0: "leader stays"})
+    width = table["weight_high"] - table["weight_low"]
+    drawn = table if len(table) <= TOP else table.loc[width.nsmallest(TOP).index]
+    words = "Range of each weight, the others rescaled, in which the leader stays:"
+    svg = Rows("Weight stability", words, drawn.index, 150, ("measure", "leader stays"))
     x = Scale(0, 1, svg.room + 8, WIDTH - 104)
     svg.axis(x, svg.bottom, 20, about=4)
-    for y, row, (_, low, high) in zip(svg.rows(), drawn.itertuples(), rows, strict=True):
-        svg.bar(x, (row.weight_low, row.weight_high), y - 6, 12, "faccent", fill_opacity=0.28)
+    for y, row in zip(svg.rows(), drawn.itertuples(), strict=True):
+        ends = row.weight_low, row.weight_high
+        svg.bar(x, ends, y - 6, 12, "faccent", fill_opacity=0.28)
         svg.upright(x(row.weight), y - 8, y + 8, "tick")
-        svg.at_right(y, f"{low} – {high}", class_="muted")
+        svg.at_right(y, " – ".join(fixed(end, 3) for end in ends), "muted")
     return svg
 
 
@@ -167,17 +156,16 @@ def bump(ranks: pd.DataFrame) -> Svg:
         svg.text(0, 0, head, "strong" if i == 0 else "muted", transform=turned)
         svg.upright(x(i), top - 8, bottom - 8)
     leaders = list(order.index[(drawn == 1).any(axis=1)])[:COLOURS]
-    for method, places in drawn.iloc[::-1].iterrows():
+    for method, *places in drawn.iloc[::-1].itertuples():
         style, line = None, "plain thin"
         if method in leaders:
             style, line = "strong", f"c{leaders.index(method)} thick"
         heights = [top + (rank - 1) * BUMP_ROW for rank in places]
-        points = [(x(i), y) if y == y else None for i, y in enumerate(heights)]
-        for a, b in pairwise(points):
-            if a and b:
-                svg.line(*a, *b, line)
+        for i, (a, b) in enumerate(pairwise(heights)):
+            if not math.isnan(a + b):
+                svg.line(x(i), a, x(i + 1), b, line)
         svg.name(room, heights[0] + SIZE / 3, method, room - 4, style, "end")
-        if points[-1]:
+        if not math.isnan(heights[-1]):
             svg.name(WIDTH - room, heights[-1] + SIZE / 3, method, room - 4, style)
     return svg
 
@@ -207,7 +195,7 @@ def correlation_graph(
     words = "; ".join(f"{a} and {b} {number(r, 2)}" for (a, b), r in pairs.items()) or "none"
     above = f"above {threshold:g}"
     words = f"Pairs of measures with an average absolute correlation {above}: {words}."
-    svg = Rows("Correlated measures", words, drawn, 300, "measure", below=4)
+    svg = Rows("Correlated measures", words, drawn, 300, ("measure", ""), below=4)
     spine = svg.room + 24
     svg.text(spine - 5, 12, f"correlated {above}", "muted")
     y = dict(zip(drawn, svg.rows(), strict=True))
@@ -353,7 +341,7 @@ def critical_difference(
     half = (len(methods) + 1) // 2
     svg = pen(
         "Critical-difference diagram",
-        _order_in_words(ranks, bars, cd),
+        _order_in_words(ranks, bars),
         first + (half - 1) * ROW + 10,
     )
     svg.axis_above(x, top, [t for t in x.ticks(12) if t == int(t)])
@@ -375,15 +363,11 @@ def critical_difference(
     return svg
 
 
-def _order_in_words(
-    ranks: pd.Series, bars: Sequence[tuple[int, list[int]]], cd: float | None
-) -> str:
+def _order_in_words(ranks: pd.Series, bars: Sequence[tuple[int, list[int]]]) -> str:
     """The order, and who is not separated from whom."""
     order = ", ".join(f"{m} {fixed(r, 2)}" for m, r in ranks.items())
-    groups = "; ".join(", ".join(ranks.index[members]) for _, members in bars)
-    ruler = f" Critical difference {fixed(cd, 2)}." if cd is not None else ""
-    apart = groups or "no methods"
-    return f"Mean ranks, best first: {order}.{ruler} Not separated from each other: {apart}."
+    groups = "; ".join(", ".join(ranks.index[members]) for _, members in bars) or "no methods"
+    return f"Mean ranks, best first: {order}. Not separated from each other: {groups}."
 
 
 def _bar(svg: Svg, places: Sequence[float], members: Sequence[int], y: float) -> None:
@@ -444,15 +428,21 @@ def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
     room = max(room_for(methods[:1], 138) + 12, 60)
     cell = min(CELL, (WIDTH - room - 4) / max(n - 1, 1))
     rows = list(pairs.itertuples())
-    texts = _texts(rows, cell)
     apart = [f"{r.method_a} and {r.method_b}, {pvalue(r.p)}" for r in rows if r.separated]
     words = f"{count(len(pairs), 'pair')} of methods. Separated: {'; '.join(apart) or 'none'}."
     height = cell * (n - 1) + 20
     svg = Svg("Pairwise matrix", words, max(height, 104))
-    for row, lines in zip(rows, texts, strict=True):
-        i = place[row.method_a]
-        j = place[row.method_b]
-        _cell(svg, row, lines, (room + (j - 1) * cell, 2 + i * cell), cell)
+    for row, lines in zip(rows, _texts(rows, cell), strict=True):
+        x, y = room + (place[row.method_b] - 1) * cell, 2 + place[row.method_a] * cell
+        colour = "fpos" if row.mean_difference >= 0 else "fneg"
+        strength = 0.06 + 0.3 * min(abs(row.effect_size), 1)
+        svg.rect(x + 0.5, y + 0.5, cell - 1, cell - 1, colour, fill_opacity=strength)
+        first = y + cell / 2 + 4 - (len(lines) - 1) * 7
+        for k, text in enumerate(lines):
+            style = "small strong" if k == 0 or (k == 2 and row.separated) else "small"
+            svg.text(x + cell / 2, first + 14 * k, text, style, "middle")
+        if row.separated:
+            svg.rect(x + 1.5, y + 1.5, cell - 3, cell - 3, "sep")
     for i, method in enumerate(methods):
         x = room + i * cell - 6
         y = 2 + i * cell + cell / 2 + 4 if i < n - 1 else height - 5
@@ -466,32 +456,12 @@ def _texts(rows: Sequence[Any], cell: float) -> list[list[str]]:
     decimals = max(0, 1 - math.floor(math.log10(size))) if size > NOISE else 0
     texts = []
     for row in rows:
-        difference = fixed(abs(row.mean_difference), decimals)
+        better = row.mean_difference
+        sign = "" if abs(better) <= NOISE else "+" if better > 0 else MINUS
         counts = f"{row.wins}/{row.ties}/{row.losses}"
-        shown = _sign_shown(row.mean_difference) + difference
-        texts.append([shown, counts, pvalue(row.p, bare=True)])
-    widest = max((text_width(text, SMALL) for lines in texts for text in lines), default=0)
-    if widest <= cell - 1 and cell >= 40:
-        return texts
-    return [[_sign_shown(row.mean_difference) or "0"] for row in rows]
-
-
-def _cell(svg: Svg, row: Any, lines: Sequence[str], corner: Point, size: float) -> None:
-    """One pair: its colour, its texts, and a frame where it is separated."""
-    x, y = corner
-    colour = "fpos" if row.mean_difference >= 0 else "fneg"
-    strength = 0.06 + 0.3 * min(abs(row.effect_size), 1)
-    svg.rect(x + 0.5, y + 0.5, size - 1, size - 1, colour, fill_opacity=strength)
-    first = y + size / 2 + 4 - (len(lines) - 1) * 7
-    for k, text in enumerate(lines):
-        style = "small strong" if k == 0 or (k == 2 and row.separated) else "small"
-        svg.text(x + size / 2, first + 14 * k, text, style, "middle")
-    if row.separated:
-        svg.rect(x + 1.5, y + 1.5, size - 3, size - 3, "sep")
-
-
-def _sign_shown(value: float) -> str:
-    return "" if abs(value) <= NOISE else "+" if value > 0 else MINUS
+        texts.append([sign + fixed(abs(better), decimals), counts, pvalue(row.p, bare=True)])
+    fits = all(text_width(text, SMALL) <= cell - 1 for lines in texts for text in lines)
+    return texts if fits and cell >= 40 else [[lines[0][0]] for lines in texts]
 
 
 #: Rows of a forest plot; the table has the others.
@@ -501,18 +471,16 @@ _FOREST = 40
 def differences_and_margins(rows: pd.DataFrame) -> Svg:
     """A forest plot: difference with its limits a row, and minus the margin as a short line."""
     shown = rows.head(_FOREST)
-    left = len(rows) - len(shown)
     labels = [f"{r.measure} · {r.slice}" if r.slice else str(r.measure) for r in shown.itertuples()]
     ends = shown[["low", "high", "difference"]].to_numpy(float)
     reach = np.abs(ends[np.isfinite(ends)]).max(initial=0.0)
     most = 1.15 * max(reach, shown["margin"].max(skipna=True) or 0.0, 1e-3)
-    words = "; ".join(map("{} {}".format, labels, shown["verdict"]))
-    below = 46 if left else 30
-    svg = Rows("Differences and margins", f"{words}.", labels, 220, top=8, below=below)
+    words = "Whether the candidate is better or worse:"
+    svg = Rows("Differences and margins", words, labels, 220, top=8, below=30)
     x = Scale(-most, most, svg.room + 8, WIDTH - 74)
     svg.axis(x, svg.bottom, 6, label=number)
     svg.upright(x(0), 4, svg.bottom, "axis")
-    worse = [label for label, v in zip(labels, shown["verdict"], strict=True) if v == "worse"]
+    worse = [*compress(labels, shown["verdict"] == "worse")]
     drawn = zip(svg.rows(worse), shown.itertuples(), np.clip(ends, -most, most), strict=True)
     for y, row, (low, high, size) in drawn:
         if not math.isnan(low):
@@ -520,10 +488,8 @@ def differences_and_margins(rows: pd.DataFrame) -> Svg:
         if row.margin > 0:
             svg.upright(x(-row.margin), y - 7, y + 7, "tick")
         svg.dot(x(size), y, 4, "fneg" if row.verdict == "worse" else "faccent")
-        svg.at_right(y, row.verdict, class_="muted small")
-    if left:
-        text = f"and {left} more rows in the table"
-        svg.text(svg.room + 8, svg.bottom + 38, text, "muted small")
+        svg.at_right(y, row.verdict, "muted small")
+    missed(svg, len(rows) - len(shown), svg.room + 8)
     return svg
 
 

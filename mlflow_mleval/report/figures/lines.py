@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -49,9 +50,8 @@ def fold_scatter(
     drawn = np.vstack([values.loc[detailed], centre - reach, centre + reach, means])
     low, high = drawn.min(axis=0), drawn.max(axis=0)
     pad = 0.04 * np.where(high > low, high - low, np.maximum(np.abs(high), 1e-9))
-    texts = {m: ", ".join(map(number, mean)) for m, *mean in means.itertuples()}
-    words = "; ".join(map(" ".join, texts.items()))
-    words = f"Means over folds of {heads[0]} and {heads[1]}: {words}."
+    told = "; ".join(f"{m} {number(x)}, {number(y)}" for m, x, y in means.itertuples())
+    words = f"Means over folds of {heads[0]} and {heads[1]}: {told}."
     ends = np.column_stack([low - pad, high + pad]).tolist()
     svg, across, up, taken = scatter(title, words, HEIGHT, ends, heads)
     places = {m: (across(x), up(y)) for m, x, y in means.itertuples()}
@@ -87,6 +87,8 @@ AXES = {
     "binomial": "k: labels that have to be right together",
     "polynomial": "α: 1 is the Hamming loss, large values come near the subset 0/1 loss",
 }
+#: How the parameter is called.
+SYMBOLS = {"binomial": "k", "polynomial": "α"}
 #: The same for several datasets at once.
 POSITIONS = AXES | {"binomial": "(k−1)/(K−1): from Hamming loss (0) to subset 0/1 loss (1)"}
 _DASHES = (None, "7 3", "2 3", "9 3 2 3", "1 3", "5 2")
@@ -111,35 +113,34 @@ def profile_lines(curves: pd.DataFrame, family: str, title: str) -> Svg:
     `curves` has the index (method, parameter), best method first, and loss, low and high (NaN: no
     band). The first thirty methods are drawn, with bands if they are eight or fewer.
     """
-    parts = list(curves.groupby(level=0, sort=False))[:svg_TOP]
-    lines = {m: part.droplevel(0) for m, part in parts}
-    bands = len(lines) <= DETAILED
-    drawn = curves.loc[[*lines], ["loss", "low", "high"] if bands else ["loss"]]
-    low, high = np.nanmin(drawn.to_numpy(float)), np.nanmax(drawn.to_numpy(float))
-    bottom = max(290, LINE * len(lines) + 12)
-    room = room_for(lines, 150)
+    methods = curves.index.unique(0)[:svg_TOP]
+    bands = len(methods) <= DETAILED
+    drawn = curves.loc[[*methods], ["loss", "low", "high"] if bands else ["loss"]]
+    low, high = np.nanmin(drawn), np.nanmax(drawn)
+    bottom, room = max(290, LINE * len(methods) + 12), room_for(methods, 150)
     y = Scale(low, max(high, low + 1e-9), bottom, 10)
     ticks, wide = left_ticks(y)
     along = np.asarray if family == "binomial" else np.log10
     last = drawn.index.get_level_values(1).max()
-    low, high = along([1.0, max(last, 1 + 1e-9)])
-    at = Scale(low, high, 8 + wide, WIDTH - room - 32)
-    losses = {m: part["loss"].to_numpy(float) for m, part in lines.items()}
-    tips = {m: f"{number(loss[0])} to {number(loss[-1])}" for m, loss in losses.items()}
-    span = f"{'k' if family == 'binomial' else 'α'} = 1 to {number(last)}"
-    words = "; ".join(map("{} from {}".format, tips, tips.values()))
-    svg = Svg(title, f"{family.capitalize()} loss for {span}: {words}. 0 is best.", bottom + 42)
+    first, end = along([1.0, max(last, 1 + 1e-9)])
+    at = Scale(first, end, 8 + wide, WIDTH - room - 32)
+    ends = drawn["loss"].groupby(level=0, sort=False).agg(["first", "last"])
+    told = "; ".join(f"{m} from {number(a)} to {number(b)}" for m, a, b in ends.itertuples())
+    span = f"{SYMBOLS[family]} = 1 to {number(last)}"
+    words = f"{family.capitalize()} loss for {span}: {told}. 0 is best."
+    svg = Svg(title, words, bottom + 42)
     svg.side_axis(y, ticks, at.start, at.stop)
     svg.axis(at, bottom, ticks=_ticks(at, family))
     svg.text(WIDTH / 2, bottom + 36, AXES[family], "muted", "middle")
-    places = spread([y(loss[-1]) for loss in losses.values()], LINE, 10, bottom)
-    for kind, ((m, part), place) in enumerate(zip(lines.items(), places, strict=True)):
-        across = [*map(at, along(part.index.to_numpy(float)))]
+    places = spread([*map(y, ends["last"])], LINE, 10, bottom)
+    for kind, (m, place) in enumerate(zip(methods, places, strict=True)):
+        part = drawn.loc[m]
+        across, heights = at(along(part.index.to_numpy(float))), y(part)
         if bands and part["low"].notna().all():
-            edge = zip(across, map(y, part["high"]), strict=True)
-            back = zip(across[::-1], map(y, part["low"][::-1]), strict=True)
+            edge = zip(across, heights["high"], strict=True)
+            back = zip(across[::-1], heights["low"][::-1], strict=True)
             svg.path([*edge, *back], f"f{kind % COLOURS}", fill_opacity=0.13)
-        points = list(zip(across, map(y, losses[m]), strict=True))
+        points = list(zip(across, heights["loss"], strict=True))
         style = f"c{kind % COLOURS} {'thick' if bands else 'thin'}"
         svg.path(points, style, tip=m, stroke_dasharray=DASHES[kind % len(DASHES)])
         _add_name(svg, kind, m, points[-1], (at.stop, place), room)
@@ -188,23 +189,9 @@ def ratio_panels(
     kinds = {dataset: i for i, dataset in enumerate(ratios.index.unique("dataset"))}
     across = min(2, len(pairs))
     tall = PLOT + LINE + 58
-    with np.errstate(divide="ignore"):
-        turned = ratios.assign(ratio=1 / ratios["ratio"]).swaplevel(1, 2)
-    by_pair = dict(iter(pd.concat([ratios, turned]).groupby(level=[1, 2], sort=False)))
-    shown = {}
-    for pair in pairs:
-        lines = by_pair[pair].groupby(level=0, sort=False)
-        shown[pair] = {dataset: line.droplevel([0, 1, 2]) for dataset, line in lines}
-    words = [
-        f"{b} against {a}: {', '.join(f'{d} {_ends(line)}' for d, line in shown[a, b].items())}"
-        for a, b in pairs
-    ]
-    svg = Svg(
-        title,
-        "Ratio of losses from Hamming to subset 0/1, above 1 the first is better. "
-        f"{'; '.join(words)}.",
-        -(-len(pairs) // across) * tall + 10,
-    )
+    both = pd.concat([ratios, ratios.assign(ratio=1 / ratios["ratio"]).swaplevel(1, 2)])
+    words = "Ratio of losses from Hamming to subset 0/1, above 1 the first is better."
+    svg = Svg(title, words, -(-len(pairs) // across) * tall + 10)
     ticks = [(0.0, "0"), (0.5, "0.5"), (1.0, "1")]
     if family == "polynomial":
         last = float(ratios.index.get_level_values("parameter").max())
@@ -214,26 +201,22 @@ def ratio_panels(
     for i, pair in enumerate(pairs):
         left, top = (i % across) * (PANEL + GAP), (i // across) * tall
         for row, arrow, method in zip((0, 1), "↑↓", pair, strict=True):
-            short = fit(method, wide - _BETTER, SIZE * BOLD)
-            said, y = f"{arrow} {short} better", top + 13 + LINE * row
-            svg.text(left, y, said, "strong", tip=method)
-        here = crossings[crossings["method_a"].isin(pair) & crossings["method_b"].isin(pair)]
+            said = f"{arrow} {fit(method, wide - _BETTER, SIZE * BOLD)} better"
+            svg.text(left, top + 13 + LINE * row, said, "strong", tip=method)
+        here = crossings[crossings[["method_a", "method_b"]].isin(pair).all(axis=1)]
         x = Scale(0, 1, left + 36, left + wide - room - 32)
-        _panel(svg, kinds, shown[pair], here, x, top + 24 + LINE, room, ticks)
+        svg.desc += f" {pair[1]} against {pair[0]}: "
+        lines = both.xs(pair, level=(1, 2))
+        _panel(svg, kinds, lines, here, x, top + 24 + LINE, room, ticks)
     svg.text(WIDTH / 2, svg.height - 4, POSITIONS[family], "muted", "middle")
     return svg
-
-
-def _ends(line: pd.DataFrame) -> str:
-    """The ratios at both ends."""
-    return f"{number(line['ratio'].iloc[0], 3)} to {number(line['ratio'].iloc[-1], 3)}"
 
 
 class _Ratios(Scale):
     """A scale of ratios, on which twice and half lie equally far from 1."""
 
-    def __call__(self, value: float) -> float:
-        return super().__call__(math.log(value))
+    def __call__(self, value: Any) -> Any:
+        return super().__call__(np.log(value))
 
     def ticks(self, about: int = 4) -> list[float]:
         """Round ratios with room between them, 1 among them."""
@@ -252,7 +235,7 @@ class _Ratios(Scale):
 def _panel(
     svg: Svg,
     kinds: Mapping[str, int],
-    lines: Mapping[str, pd.DataFrame],
+    lines: pd.DataFrame,
     crossings: pd.DataFrame,
     x: Scale,
     head: float,
@@ -260,9 +243,9 @@ def _panel(
     ticks: Sequence[tuple[float, str]],
 ) -> None:
     """One pair: its lines, the line at 1, its crossings, names of datasets at the right."""
-    shown = {d: c["ratio"].clip(1 / LARGEST_RATIO, LARGEST_RATIO) for d, c in lines.items()}
-    domain = np.log(np.concatenate([*shown.values()]))
-    low, high = np.nanmin(domain, initial=-0.05), np.nanmax(domain, initial=0.05)
+    drawn = lines.dropna(subset="ratio")
+    ratio = drawn["ratio"].clip(1 / LARGEST_RATIO, LARGEST_RATIO)
+    low, high = min(-0.05, np.log(ratio).min()), max(0.05, np.log(ratio).max())
     y = _Ratios(low, high, head + PLOT, head)
     for value in y.ticks():
         svg.level(y(value), x.start, x.stop, "axis" if value == 1 else "grid")
@@ -271,21 +254,21 @@ def _panel(
         svg.upright(x(value), y.start, y.start + 4, "axis")
         svg.text(x(value), y.start + 16, text, "muted small", "middle")
     ends: dict[str, Point] = {}
-    for d, c in lines.items():
-        points = np.column_stack([[*map(x, c["position"])], [*map(y, shown[d])]])
-        real = ~np.isnan(points[:, 1])
-        if not real.any():
-            continue
-        ends[d] = tuple(points[real][-1])
-        dash = DASHES[kinds[d] % len(DASHES)]
-        style = f"c{kinds[d] % COLOURS} thin"
-        svg.path([*map(tuple, points[real])], style, tip=d, stroke_dasharray=dash)
+    places = drawn.assign(x=x(drawn["position"]), y=y(ratio))
+    told = []
+    for d, line in places.groupby(level=0, sort=False):
+        points = [*zip(line["x"], line["y"], strict=True)]
+        ends[d] = points[-1]
+        style, dash = f"c{kinds[d] % COLOURS} thin", DASHES[kinds[d] % len(DASHES)]
+        svg.path(points, style, tip=d, stroke_dasharray=dash)
+        told.append(" to ".join(number(line["ratio"].iloc[i], 3) for i in (0, -1)))
+    svg.desc += f"{', '.join(map('{} {}'.format, ends, told))}."
     for row in crossings.itertuples():
         style = f"c{kinds[row.dataset] % COLOURS} fbg"
         svg.dot(x(row.position), y(1), 3.6, style, stroke_width=1.6)
     named = sorted(ends, key=lambda d: -abs(ends[d][1] - y(1)))[:NAMED]
-    places = spread([ends[d][1] for d in named], LINE - 1, y.stop - 4, y.start + 2)
-    for d, place in zip(named, places, strict=True):
+    heights = spread([ends[d][1] for d in named], LINE - 1, y.stop - 4, y.start + 2)
+    for d, place in zip(named, heights, strict=True):
         _add_name(svg, kinds[d], d, ends[d], (x.stop, place), room)
 
 
@@ -337,15 +320,14 @@ def reliability(bins: np.ndarray, title: str) -> Svg:
     """The share that is true against the mean probability, shape (B, 2), a dot a bin; on the
     diagonal both are the same.
     """
-    texts = [(number(mean, 3), number(share, 3)) for mean, share in bins]
-    words = f"Share that is true by mean probability: {'; '.join(map(': '.join, texts))}."
+    told = "; ".join(f"{number(mean, 3)}: {number(share, 3)}" for mean, share in bins)
+    words = f"Share that is true by mean probability: {told}."
     heads = "Mean probability of a bin", "Share that is true"
     svg, x, y, _ = scatter(title, words, SCORE_CURVES_HEIGHT, _SHARES, heads, right=WIDTH - 40)
     svg.line(x(0), y(0), x(1), y(1), "axis", stroke_dasharray="4 4")
-    pixels = [(x(mean), y(share)) for mean, share in bins]
+    pixels = [*zip(x(bins[:, 0]), y(bins[:, 1]), strict=True)]
+    svg.path(pixels, "c0 thin")
     for (across, up), (mean, _) in zip(pixels, bins, strict=True):
         svg.upright(across, up, y(min(max(mean, 0), 1)), "rule")
-    svg.path(pixels, "c0 thin")
-    for at in pixels:
-        svg.dot(*at, 4, "f0")
+        svg.dot(across, up, 4, "f0")
     return svg
