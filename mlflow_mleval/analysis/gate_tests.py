@@ -10,16 +10,17 @@ Ramdas (2024) for bets.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, inf, isnan, log, log2, nan, pi
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import sparse, special
+from scipy import special
 
 from mlflow_mleval.analysis.pairs import (
     cluster_doubts,
@@ -47,6 +48,9 @@ from mlflow_mleval.package import Plotted
 from mlflow_mleval.sentences import agree, count, some
 from mlflow_mleval.validation import Array, Bools, Ints, Places, probability
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 Decision = Literal["ship", "block", "run more"]
 #: A slice of fewer units is not judged.
 LEAST_UNITS = 30
@@ -57,9 +61,9 @@ ALL = ""
 #: How many units are needed is told by no fewer than these, nor where their variance is known less
 #: well than by so many units that differ: what few of them say is too large where it is said.
 LEAST_SEEN, LEAST_DIFFERENT = 20, 20
-#: Futures that are drawn at a time, how many times at most, what power is near the one wanted, and
-#: units seen that futures are drawn from.
-_FUTURES, _TRIALS, _NEAR, _MOST_SEEN = 200, 6, 0.1, 1_000
+#: Futures of each number of units, how many such numbers there are, and units seen that futures are
+#: drawn from.
+_FUTURES, _NUMBERS, _MOST_SEEN = 160, 31, 1_000
 #: Shares of the capital that are bet, from all of it down, and how the capital is divided among
 #: them. Large differences are soon found by large bets; each halving is for a quarter of the
 #: effect, and costs the others little.
@@ -174,28 +178,34 @@ def gate_tests(units: Differences, terms: Terms) -> GateTests:
         raise ValueError(
             "`anytime` takes single answers or instances, got means of many. Leave it out."
         )
-    rows = _rows(units, units.differences, terms)
-    counted = _rows(units, units.counted, terms) if units.lost else rows
+    kind = _Looks if terms.anytime else _Rows
+    rows = kind.of(units, units.differences, terms)
+    counted = kind.of(units, units.counted, terms) if units.lost else rows
+    table = rows.table.assign(**rows.at_most, **counted.at_least)
     unknown = [measure for measure in units.unknown if measure in terms.margins]
-    look = _by_bets if terms.anytime else _at_once
-    about = [(row.measure, row.slice, int(row.size), row.mean, row.margin) for row in rows]
-    names = ["measure", "slice", "n", "difference", "margin"]
-    table = pd.DataFrame(about, columns=names).assign(**look(rows, counted, terms))
     no_end = table["measure"].isin(unknown)
     table.loc[no_end, ["pvalue_not_worse", "pvalue_better"]] = 1.0
     table.loc[no_end, "low"] = -inf
-    # What is lost of a part may be what blocks: that is asked of parts, which need not pass.
-    if_lost = np.ones(len(rows))
-    if units.lost and units.slices:
-        worse = look(counted, counted, terms)["pvalue_worse"]
-        if_lost = np.where(table["slice"] == ALL, 1.0, worse)
-    decision = _judged(table, counted, if_lost, terms.alpha)
-    evidence = min((row.evidence for row in counted if row.decides), default=0.0)
+    certain, wanted = table.filter(like="pvalue_") <= terms.alpha, table["wanted"]
+    passes = certain["pvalue_not_worse"]
+    verdicts = {
+        "worse": certain["pvalue_worse"],
+        "not judged": counted.table["lacks"] != "",
+        # What is lost of a part may be what blocks: that is asked of parts, which need not pass.
+        "lost": (table["slice"] != ALL) & (counted.at_most["pvalue_worse"] <= terms.alpha),
+        "better": wanted & passes & certain["pvalue_better"],
+        "not worse": ~wanted & passes,
+    }
+    table["verdict"] = np.select([*verdicts.values()], [*verdicts], "open").astype(object)
+    table["reason"] = counted.table["lacks"].where(table["verdict"] == "not judged", "")
+    said, deciding = {*table["verdict"]}, {table.at[k, "verdict"] for k, _ in counted.asked}
+    shown = deciding and deciding <= {"better", "not worse"} and "lost" not in said
+    decision: Decision = "block" if "worse" in said else "ship" if shown else "run more"
     return GateTests(
         decision,
         table[[*_COLUMNS]],
         needed_units(units, terms) if decision == "run more" else dict(_UNKNOWN),
-        0.0 if (table["verdict"] == "lost").any() else evidence,
+        0.0 if "lost" in said else counted.evidence,
         len(units.differences),
         None if units.numbers is None else int(units.numbers.max()) + 1,
         units.lost,
@@ -204,28 +214,8 @@ def gate_tests(units: Differences, terms: Terms) -> GateTests:
     )
 
 
-def _judged(table: pd.DataFrame, rows: _Rows, if_lost: Array, alpha: float) -> Decision:
-    """What follows of all rows; the table gets the verdict on each, and why others have none."""
-    lacks = np.array([row.lacks for row in rows], dtype=object)
-    wanted = np.array([row.wanted for row in rows])
-    certain = table.filter(like="pvalue_") <= alpha
-    verdicts = {
-        "worse": certain["pvalue_worse"],
-        "not judged": lacks != "",
-        "lost": if_lost <= alpha,
-        "better": wanted & certain["pvalue_better"] & certain["pvalue_not_worse"],
-        "not worse": ~wanted & certain["pvalue_not_worse"],
-    }
-    table["verdict"] = np.select([*verdicts.values()], [*verdicts], "open").astype(object)
-    table["reason"] = np.where(table["verdict"] == "not judged", lacks, "")
-    said = {*table["verdict"]}
-    deciding = {*table["verdict"][[row.decides for row in rows]]}
-    if "worse" in said:
-        return "block"
-    passes = deciding and deciding <= {"better", "not worse"} and "lost" not in said
-    return "ship" if passes else "run more"
-
-
+#: Why a slice is not judged.
+_FEW = f"fewer than {LEAST_UNITS} units"
 #: Where no number of units is known that it takes.
 _UNKNOWN = {"zero": nan, "observed": nan}
 _COLUMNS = (
@@ -234,242 +224,249 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class _Row:
-    """A measure on a slice: its differences, summed by independent unit, and how many these are."""
+class _Bets(NamedTuple):
+    """Bets on units in their order, none of which differs by more than the bound."""
 
-    measure: str
-    slice: str
-    sums: Array
-    sizes: Array
-    margin: float
+    values: Array
     bound: float
-    wanted: bool
-    enough: bool
-    means: bool
-    ratio: float | None
 
-    @property
-    def size(self) -> float:
-        return float(self.sizes.sum())
-
-    @property
-    def mean(self) -> float:
-        return float(self.sums.sum() / self.size) if self.size else nan
-
-    @property
-    def lacks(self) -> str:
-        """Why it is not judged; empty where it is."""
-        if not self.margin >= 0:
-            return "it has no margin"
-        if not self.enough:
-            return f"fewer than {LEAST_UNITS} units"
-        if isnan(self.bound) and not self.means:
-            return "it has no bound"
-        return "" if self.size > 0 else "no unit has a value"
-
-    @property
-    def judged(self) -> bool:
-        """Whether anything is decided of it."""
-        return not self.lacks
-
-    @property
-    def decides(self) -> bool:
-        """Whether it must pass for the candidate to be shipped."""
-        return self.judged and self.slice == ALL
-
-    @property
-    def floor(self) -> float:
-        """Minus the margin; zero without one."""
-        return -self.margin if self.margin >= 0 else 0.0
-
-    def excess(self, centre: float, sign: int) -> Array:
-        """By unit, how much larger its sum is than with this mean; if the sign is -1, smaller."""
-        return sign * (self.sums - centre * self.sizes)
-
-    @cached_property
-    def sample(self) -> Sample:
-        """What is tested against Student's t."""
-        if not self.means:
-            return Sample.of(self.sums, self.sizes, self.bound)
-        there = self.sizes > 0
-        n = max(int(there.sum()), 2)
-        spread = np.sum(self.excess(self.mean, 1)[there] ** 2) / (n - 1)
-        error = float(np.sqrt(spread * variance_factor(n, self.ratio)))
-        return Sample(self.sums[there], self.sizes[there], np.ones(there.sum()), self.bound, error)
-
-    def limit(self, critical: float, level: float, sign: int) -> float:
-        """The mean beyond which, downwards or, if the sign is -1, upwards, the statistic of sign
-        changes is larger than this, and the p-value by t smaller than the level.
+    def capital(self, centre: float, sign: int = 1) -> Array:
+        """Log of the capital after each unit of bets that the mean is no larger than this; if the
+        sign is -1, no smaller. Without a bound there is none.
         """
-        if not self.size or (isnan(self.bound) and not self.means):
-            return nan
-        end = inf if isnan(self.bound) else self.bound
-        low, high = Moments.of(self.sums, self.sizes).limits(critical)
-        return self.sample.limit(level, sign, float(np.clip(low if sign > 0 else high, -end, end)))
-
-    def capital(self, centre: float, sign: int) -> Array:
-        """Log of the capital after each unit of bets against the same hypothesis."""
-        there = self.sizes > 0
-        mean = self.excess(centre, sign)[there] / self.sizes[there]
         most_lost = self.bound + sign * centre
-        if most_lost <= 0:
-            return np.full(len(mean), inf)  # no unit can be as bad as that
+        if not most_lost > 0:  # no unit can be as bad as that, or nobody knows
+            return np.full(len(self.values), nan if isnan(most_lost) else inf)
+        gains = sign * (self.values - centre) / most_lost
         with np.errstate(divide="ignore"):  # all of a capital may be lost
-            steps = np.log1p(np.maximum(BETS[:, None] * mean / most_lost, -1.0))
+            steps = np.log1p(np.maximum(BETS[:, None] * gains, -1.0))
         paths = np.cumsum(steps, axis=1) + np.log(SHARES)[:, None]
         return np.logaddexp.reduce(paths, axis=0)
 
-    def largest(self, centre: float, sign: int) -> float:
-        """Log of the largest capital so far; of a measure without a bound, none."""
-        return nan if isnan(self.bound) else float(self.capital(centre, sign).max(initial=0.0))
+    def pvalue(self, centre: float, sign: int) -> float:
+        """One over the largest capital so far."""
+        return float(np.exp(-self.capital(centre, sign).max(initial=0.0)))
+
+    def limit(self, level: float, sign: int) -> float:
+        """The mean beyond which, downwards or, if the sign is -1, upwards, it is smaller."""
+        if isnan(self.bound) or not len(self.values):
+            return nan
+
+        def short(centre: float) -> float:
+            return -log(level) - float(self.capital(centre, sign).max(initial=0.0))
+
+        return crossing(short, -sign * self.bound, float(self.values.mean()))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Measures on slices, and by independent unit the sums of their differences and how many these
+    are, rows x units. One look: sign changes together with Student's t.
+    """
+
+    #: Beside columns that are shown: bound, floor (minus the margin), whether it must be better
+    #: (wanted), and what it lacks to be judged.
+    table: pd.DataFrame
+    sums: Array
+    sizes: Array
+    units: Differences
+    terms: Terms
+
+    @classmethod
+    def of(cls, units: Differences, differences: pd.DataFrame, terms: Terms) -> Self:
+        """The measures of all units first, then those of each slice."""
+        whole = differences.reset_index(drop=True)
+        frames, own = {ALL: whole}, [ALL]
+        for name, part in units.slices.items():
+            if isinstance(part, pd.DataFrame):
+                frames[name] = part.set_axis(whole.index)
+                own.append(name)
+            else:
+                frames[name] = whole[np.asarray(part, bool)]
+        values = pd.concat(frames, axis=1, names=["slice", "measure"])
+        found = cluster_sums(values.to_numpy(float), units.numbers)
+        sums, sizes = (np.ascontiguousarray(x.T) for x in found)
+        table = values.columns.to_frame(index=False)
+        table["n"] = sizes.sum(axis=1).astype(int)
+        table["difference"] = sums.sum(axis=1) / table["n"]
+        table["margin"] = table["measure"].map(terms.margins).astype(float)
+        table["bound"] = table["measure"].map(units.bounds).astype(float)
+        table["floor"] = -table["margin"].fillna(0.0)
+        table["wanted"] = (table["slice"] == ALL) & table["measure"].isin(terms.improve)
+        lacks = {
+            "it has no margin": table["margin"].isna(),
+            _FEW: ~table["slice"].isin(own) & (table["n"] < LEAST_UNITS),
+            "it has no bound": table["bound"].isna() & (not units.means),
+            "no unit has a value": table["n"] == 0,
+        }
+        table["lacks"] = np.select([*lacks.values()], [*lacks], "").astype(object)
+        return cls(table, sums, sizes, units, terms)
+
+    @cached_property
+    def judged(self) -> Ints:
+        """Rows of which something is decided."""
+        return np.flatnonzero(self.table["lacks"] == "")
+
+    @cached_property
+    def asked(self) -> list[tuple[int, float]]:
+        """What the means of rows must be above for SHIP: the floor and, where they must be better,
+        zero.
+        """
+        whole = self.table.loc[self.judged].query("slice == @ALL")
+        floors = [*whole["floor"].items()]
+        return floors + [(k, 0.0) for k in whole.index[whole["wanted"]]]
+
+    def excess(self, centres: ArrayLike, sign: int = 1) -> Array:
+        """How much larger sums are than with these means; if the sign is -1, smaller."""
+        return sign * (self.sums - np.reshape(centres, (-1, 1)) * self.sizes)
+
+    @cached_property
+    def falls(self) -> Array:
+        """How far units fall below the floor, units x rows of length one."""
+        return _of_length_one(self.excess(self.table["floor"], -1))
+
+    @cached_property
+    def drawn(self) -> Array:
+        """Their sums under changes of sign."""
+        return _sums(self.falls, self.terms)
+
+    @cached_property
+    def samples(self) -> list[Sample]:
+        """What is tested against Student's t."""
+        about = self.table["bound"], self.table["difference"]
+        return [*map(self._sample, self.sums, self.sizes, *about)]
+
+    def _sample(self, sums: Array, sizes: Array, bound: float, mean: float) -> Sample:
+        if not self.units.means:
+            return Sample.of(sums, sizes, bound)
+        there = sizes > 0
+        sums, sizes, n = sums[there], sizes[there], max(int(there.sum()), 2)
+        spread = np.sum((sums - mean * sizes) ** 2) / (n - 1)
+        error = float(np.sqrt(spread * variance_factor(n, self.units.ratio)))
+        return Sample(sums, sizes, np.ones_like(sums), bound, error)
+
+    def _limits(self, critical: ArrayLike, level: float, sign: int) -> Array:
+        """The means beyond which, downwards or, if the sign is -1, upwards, the statistic of sign
+        changes is larger than this, and the p-value by t smaller than the level.
+        """
+        low, high = Moments.of(self.sums, self.sizes).limits(critical)
+        ends = self.table["bound"].fillna(inf)
+        starts = np.clip(low if sign > 0 else high, -ends, ends)
+        known = (self.table["n"] > 0) & (self.units.means | self.table["bound"].notna())
+        limits = np.full(len(known), nan)
+        for k in np.flatnonzero(known):
+            limits[k] = self.samples[k].limit(level, sign, starts[k])
+        return limits
+
+    @cached_property
+    def at_most(self) -> dict[str, Array]:
+        """P-values of no harm beyond the margin, corrected over all rows, and what means may be at
+        the most.
+        """
+        alpha, at, floors = self.terms.alpha, self.judged, self.table["floor"].to_numpy()
+        pvalues, most, level = np.ones(len(floors)), inf, alpha
+        if len(at):
+            of_t = np.array([self.samples[k].pvalue(floors[k], -1) for k in at])
+            signs, normal = self.drawn[:, at], _normal(self.falls[:, at], self.terms)
+            by_signs = step_down(signs[0], by_columns(signs), len(signs))
+            drawn = by_columns(normal), len(normal)
+            by_t, largest = normal_step_down(of_t, -special.ndtri(of_t), *drawn)
+            pvalues[at] = np.maximum(by_signs.joint / len(signs), by_t)
+            most = critical(by_signs.largest, alpha)
+            level = min(float(special.ndtr(-critical(largest, alpha))), alpha)
+        high = self._limits(most, level, -1)
+        # The step-down test may reject what the limits of a single step do not.
+        high = np.where(pvalues <= alpha, np.minimum(high, floors), high)
+        return {"pvalue_worse": pvalues, "high": high}
+
+    @cached_property
+    def at_least(self) -> dict[str, Array]:
+        """P-values of harm of the margin or more, and of no gain, each by itself, and what means
+        are at the least.
+        """
+        rises, alpha, table = -self.drawn, self.terms.alpha, self.table
+        better = pd.Series(nan, table.index)
+        if len(wanted := table.index[table["wanted"]]):
+            gains = _sums(_of_length_one(self.excess(0.0)[wanted]), self.terms)
+            better[wanted] = self._pvalues(gains, pd.Series(0.0, wanted))
+        return {
+            "low": self._limits([critical(column, alpha) for column in rises.T], alpha, 1),
+            "pvalue_not_worse": self._pvalues(rises, table["floor"]),
+            "pvalue_better": better,
+        }
+
+    def _pvalues(self, drawn: Array, centres: pd.Series[float]) -> Array:
+        """Of means no larger than these: the larger of those by sign changes and by t."""
+        of_t = [self.samples[k].pvalue(centre, 1) for k, centre in centres.items()]
+        return np.fmax(share(drawn, drawn[0]), of_t)
+
+    @cached_property
+    def bets(self) -> list[_Bets]:
+        """What is bet on."""
+        rows = zip(self.sums, self.sizes, self.table["bound"], strict=True)
+        return [_Bets(sums[n > 0] / n[n > 0], bound) for sums, n, bound in rows]
 
     @property
     def evidence(self) -> float:
         """E-value of bets against what must not be shipped; of a measure without a bound, none."""
-        if isnan(self.bound):
-            return 0.0
-        centres = [self.floor, 0.0][: 1 + self.wanted]
-        least = min(self.capital(centre, 1)[-1] for centre in centres)
-        return float(np.exp(min(least, 700.0)))
-
-    def limit_of_bets(self, critical: float, sign: int) -> float:
-        """The mean beyond which bets have reached this; of a measure without a bound, none."""
-        if isnan(self.bound) or not self.size:
-            return nan
-        return crossing(
-            lambda centre: critical - self.largest(centre, sign), -sign * self.bound, self.mean
-        )
-
-    def passes(self, centre: float, times: Array, alpha: float, evidence: float | None) -> Bools:
-        """By sample (futures x units: how often each is in it) whether the mean is shown to be
-        larger, with so much evidence if any is asked for.
-        """
-        x = self.excess(centre, 1)
-        if evidence is not None:
-            worst = self.bound + centre
-            if worst <= 0:
-                return np.ones(len(times), bool)
-            stakes = np.maximum(BETS[:, None] * x / worst, -1 + 1e-12)
-            capital = special.logsumexp(times @ np.log1p(stakes).T + np.log(SHARES), axis=1)
-            return np.asarray(capital >= log(evidence))
-        n, total, squares = times.sum(axis=1), times @ x, times @ x**2
-        with np.errstate(divide="ignore", invalid="ignore"):
-            signs = np.nan_to_num(total / np.sqrt(squares))
-            if self.means:
-                spread = (squares - total**2 / n) / (n - 1) * variance_factor(n[0], self.ratio)
-                by_t = np.nan_to_num(total / n / np.sqrt(spread))
-            else:
-                x, place = np.unique(x, return_inverse=True)
-                alike = sparse.csr_array((np.ones(len(place)), (np.arange(len(place)), place)))
-                by_t = score(x, -(self.bound + centre) * self.sizes.mean(), times @ alike)
-        return (signs >= special.ndtri(1 - alpha)) & (by_t >= special.stdtrit(n - 1, 1 - alpha))
+        ends = (self.bets[k].capital(centre)[-1] for k, centre in self.asked)
+        least = min(ends, default=nan)
+        return 0.0 if isnan(least) else float(np.exp(min(least, 700.0)))
 
 
-_Rows: TypeAlias = Sequence[_Row]
-
-
-def _rows(units: Differences, differences: pd.DataFrame, terms: Terms) -> list[_Row]:
-    parts: dict[str, Any] = {ALL: np.ones(len(differences), bool), **units.slices}
-    rows = []
-    for name, part in parts.items():
-        own = isinstance(part, pd.DataFrame)
-        frame = part if own else differences
-        for measure in frame:
-            values = frame[measure].to_numpy(float)
-            if not own:
-                values = np.where(np.asarray(part, bool), values, nan)
-            sums, sizes = cluster_sums(values[:, None], units.numbers)
-            row = _Row(
-                measure,
-                name,
-                sums[:, 0],
-                sizes[:, 0],
-                margin=terms.margins.get(measure, nan),
-                bound=float(units.bounds.get(measure, nan)),
-                wanted=measure in terms.improve and name == ALL,
-                enough=name == ALL or own or sizes.sum() >= LEAST_UNITS,
-                means=units.means,
-                ratio=units.ratio,
-            )
-            rows.append(row)
-    return rows
-
-
-# --------------------------------------------------------------------------------------------------
-# One look: sign changes together with Student's t.
-
-
-def _at_once(rows: _Rows, counted: _Rows, terms: Terms) -> dict[str, Array]:
-    """P-values and limits of all rows, where what is lost does not count and where it does; see
-    `GateTests.table`.
+class _Looks(_Rows):
+    """Any number of looks: by the largest capital of bets so far, corrected over all rows with a
+    margin and a bound, since those that are too small today may be judged tomorrow.
     """
-    alpha, floors = terms.alpha, np.array([row.floor for row in rows])
-    gains = [k for k, row in enumerate(counted) if row.wanted]
-    columns = [row.excess(row.floor, -1) for row in rows]
-    if counted is not rows:
-        columns += [row.excess(row.floor, 1) for row in counted]
-    columns += [counted[k].excess(0.0, 1) for k in gains]
-    x = np.stack(columns, axis=1)
-    length = np.sqrt(np.einsum("ij,ij->j", x, x))
-    x /= np.where(length > 0, length, 1.0)
-    drawn = _sums(x, terms)
-    falls, rises = drawn[:, : len(rows)], drawn[:, len(rows) : 2 * len(rows)]
-    if counted is rows:
-        rises = -falls
-    worse, most, level = np.ones(len(rows)), inf, alpha
-    at = np.flatnonzero([row.judged for row in rows]).tolist()
-    if at:
-        of_t = np.array([rows[k].sample.pvalue(rows[k].floor, -1) for k in at])
-        signs, normal = falls[:, at], _normal(x[:, at], terms)
-        by_signs = step_down(signs[0], by_columns(signs), len(signs))
-        by_t, largest = normal_step_down(
-            of_t, -special.ndtri(of_t), by_columns(normal), len(normal)
-        )
-        worse[at] = np.maximum(by_signs.joint / len(signs), by_t)
-        most = critical(by_signs.largest, alpha)
-        level = min(float(special.ndtr(-critical(largest, alpha))), alpha)
-    high = np.array([row.limit(most, level, -1) for row in rows])
-    low, not_worse, better = np.full((3, len(rows)), nan)
-    for k, row in enumerate(counted):
-        not_worse[k] = max(share(rises[:, k], rises[0, k]), row.sample.pvalue(row.floor, 1))
-        low[k] = row.limit(critical(rises[:, k], alpha), alpha, 1)
-    for k, of_gain in zip(gains, drawn[:, len(columns) - len(gains) :].T, strict=True):
-        better[k] = max(share(of_gain, of_gain[0]), counted[k].sample.pvalue(0.0, 1))
-    return {
-        "low": low,
-        # The step-down test may reject what the limits of a single step do not.
-        "high": np.where(worse <= alpha, np.minimum(high, floors), high),
-        "pvalue_worse": worse,
-        "pvalue_not_worse": not_worse,
-        "pvalue_better": better,
-    }
+
+    def _bets(self, centres: ArrayLike, sign: int) -> Array:
+        pairs = zip(self.bets, np.broadcast_to(centres, len(self.bets)), strict=True)
+        return np.array([bets.pvalue(centre, sign) for bets, centre in pairs])
+
+    @cached_property
+    def at_most(self) -> dict[str, Array]:
+        """See `_Rows`."""
+        family, own = self.table[["margin", "bound"]].notna().all(axis=1), self.terms.alpha
+        pvalues, levels = np.ones(len(family)), np.full(len(family), own)
+        pvalues[self.judged] = self._bets(self.table["floor"], -1)[self.judged]
+        pvalues[family] = holm(pvalues[family])
+        levels[self.judged] = own / max(family.sum(), 1)
+        rows = zip(self.bets, levels, strict=True)
+        ends = np.array([bets.limit(level, -1) for bets, level in rows])
+        return {"pvalue_worse": pvalues, "high": ends}
+
+    @cached_property
+    def at_least(self) -> dict[str, Array]:
+        """See `_Rows`."""
+        return {
+            "low": np.array([bets.limit(self.terms.alpha, 1) for bets in self.bets]),
+            "pvalue_not_worse": self._bets(self.table["floor"], 1),
+            "pvalue_better": np.where(self.table["wanted"], self._bets(0.0, 1), nan),
+        }
+
+
+def _of_length_one(rows: Array) -> Array:
+    """Rows x units as units x rows, each of length one unless it is zero."""
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.ascontiguousarray((rows / np.where(length > 0, length, 1.0)).T)
 
 
 def _sums(columns: Array, terms: Terms) -> Array:
-    """Draws x columns: sums under common changes of sign, those of the data first. Of many units
-    none of which holds much of the squares, the sums are normal.
+    """Draws x columns: sums of columns of length one under common changes of sign, those of the
+    data first. Of many units, what those add that hold little of the squares is normal.
     """
-    squares, large = columns**2, np.zeros(len(columns), bool)
-    while len(columns) - large.sum() > UNITS:
-        rest = squares[~large].sum(axis=0) / _ALIKE
-        found = (squares > rest).any(axis=1) & ~large
-        if not found.any():
-            break
-        large |= found
-    else:
-        return Signs(len(columns), terms.n_resamples, terms.seed, one_sided=True).sums(columns)
+    large = (columns**2 > 1 / _ALIKE).any(axis=1) | (len(columns) <= UNITS)
+    signs = Signs(int(large.sum()), terms.n_resamples, terms.seed, one_sided=True)
+    sums = signs.sums(columns[large]) if large.any() else np.zeros((1, columns.shape[1]))
+    if large.all():
+        return sums
     small = columns[~large]
-    sums = np.concatenate([small.sum(axis=0)[None], _normal(small, terms)])
-    if large.any():
-        signs = Signs(int(large.sum()), terms.n_resamples, terms.seed + 1, one_sided=True)
-        of_large = signs.sums(columns[large])
-        if signs.exact:
-            at = np.random.default_rng(signs.seed).integers(signs.changes, size=len(sums))
-            at[0] = 0
-            of_large = of_large[at]
-        sums += of_large
-    return sums
+    rest = np.concatenate([small.sum(axis=0)[None], _normal(small, terms)])
+    if len(sums) < len(rest):  # all changes of a few
+        at = np.random.default_rng(terms.seed + 1).integers(len(sums), size=len(rest))
+        at[0] = 0
+        sums = sums[at]
+    return sums + rest
 
 
 def _normal(columns: Array, terms: Terms) -> Array:
@@ -478,33 +475,6 @@ def _normal(columns: Array, terms: Terms) -> Array:
     """
     n = Signs(len(columns), terms.n_resamples, one_sided=True).changes - 1
     return normal_draws(columns.T @ columns, n, terms.seed)
-
-
-# --------------------------------------------------------------------------------------------------
-# Bets.
-
-
-def _by_bets(rows: _Rows, counted: _Rows, terms: Terms) -> dict[str, Array]:
-    """As `_at_once`, by the largest capital of bets so far; corrected over all rows with a margin
-    and a bound, since those that are too small today may be judged at the next look.
-    """
-    judged = np.array([row.judged for row in rows])
-    family = np.array([row.margin >= 0 and not isnan(row.bound) for row in rows])
-
-    def pvalues(rows: _Rows, sign: int, floors: bool = True) -> Array:
-        return np.exp([-row.largest(row.floor * floors, sign) for row in rows])
-
-    worse = np.where(judged, pvalues(rows, -1), 1.0)
-    worse[family] = holm(worse[family])
-    own = log(1 / terms.alpha)
-    upper = np.where(judged, own + log(max(int(family.sum()), 1)), own)
-    return {
-        "low": np.array([row.limit_of_bets(own, 1) for row in counted]),
-        "high": np.array([r.limit_of_bets(c, -1) for r, c in zip(rows, upper, strict=True)]),
-        "pvalue_worse": worse,
-        "pvalue_not_worse": pvalues(counted, 1),
-        "pvalue_better": pvalues(counted, 1, floors=False),
-    }
 
 
 # --------------------------------------------------------------------------------------------------
@@ -518,144 +488,107 @@ def needed_units(
     drawn where the two are to be equal; what is lost is lost again. `evidence` is what a ledger
     asks for.
     """
-    seen, counted = (_rows(units, table, terms) for table in (units.differences, units.counted))
-    deciding = [row for row in counted if row.decides]
-    n = len(counted[0].sums)
-    if n < LEAST_SEEN or not deciding or {*units.unknown} & {*terms.margins}:
+    seen = _Rows.of(units, units.differences, terms)
+    counted = _Rows.of(units, units.counted, terms)
+    n = counted.sums.shape[1]
+    if n < LEAST_SEEN or not counted.asked or {*units.unknown} & {*terms.margins}:
         return dict(_UNKNOWN)
     # a variance is known as well as where so many units differ, each by as much
-    squares = np.array([row.sums for row in deciding]) ** 2
+    squares = counted.sums[[*dict(counted.asked)]] ** 2
     ends = (1 / n + 1 / LEAST_DIFFERENT) * squares.sum(axis=1) ** 2
     if ((squares**2).sum(axis=1) > ends).any() or not squares.any(axis=1).all():
         return dict(_UNKNOWN)
     taken = np.random.default_rng(terms.seed).permutation(n)[:_MOST_SEEN]
-    columns = [column[taken] for row in (*seen, *counted) for column in (row.sums, row.sizes)]
-    _, first, times = np.unique(
-        np.column_stack(columns), axis=0, return_index=True, return_counts=True
-    )
-    kinds = taken[first]
-    seen, counted = (
-        [replace(row, sums=row.sums[kinds], sizes=row.sizes[kinds]) for row in rows]
-        for rows in (seen, counted)
-    )
+    sides = np.array([[side.sums, side.sizes] for side in (seen, counted)])[..., taken]
+    of_units = sides.reshape(-1, len(taken))
+    _, first, times = np.unique(of_units, axis=1, return_index=True, return_counts=True)
+    (known, there), (sums, sizes) = sides[..., first]
+    needed = {}
     # If they are equal, each unit seen is two kinds.
-    ways = {"zero": np.array([[1.0], [-1.0]]), "observed": np.ones((1, 1))}
-    return {
-        of: _Future.of(seen, counted, times, sign, terms, evidence).least()
-        for of, sign in ways.items()
-    }
+    for of, signs in (("zero", [1.0, -1.0]), ("observed", [1.0])):
+        turned = np.hstack([sign * known for sign in signs])
+        again = np.tile([there, sums - known, sizes], len(signs))
+        rows = replace(counted, sums=turned + again[1], sizes=again[2])
+        # A part may block if what is lost is as bad as can be.
+        left_out = replace(seen, sums=turned, sizes=again[0])
+        falls = np.where(rows.table["slice"] == ALL, left_out.falls, rows.falls)
+        shares = np.tile(times / times.sum() / len(signs), len(signs))
+        capital = evidence or (1 / terms.alpha if terms.anytime else None)
+        needed[of] = _Future(rows, falls[:, rows.judged], shares, capital).least()
+    return needed
 
 
 @dataclass(frozen=True)
 class _Future:
-    """Gates on units of the kinds of those seen, each with its share: the rows that decide, and
-    what blocks, which must be beyond the critical value; where bets decide, the capital that it
-    takes.
+    """Gates on units of the kinds of those seen, each with its share: the rows of what must pass,
+    and what blocks, kinds x rows; where bets decide, the capital that it takes.
     """
 
-    deciding: _Rows
-    shares: Array
+    rows: _Rows
     falls: Array
-    beyond: float
-    terms: Terms
+    shares: Array
     evidence: float | None
-    rng: np.random.Generator
 
-    @classmethod
-    def of(
-        cls,
-        seen: _Rows,
-        counted: _Rows,
-        times: Ints,
-        ways: Array,
-        terms: Terms,
-        evidence: float | None,
-    ) -> _Future:
-        """Of rows with a value a kind, each of which was seen so many times, turned these ways, but
-        for what is lost.
-        """
-
-        def turned(row: _Row, kept: _Row) -> _Row:
-            sums = (ways * kept.sums + (row.sums - kept.sums)).ravel()
-            return replace(row, sums=sums, sizes=np.tile(row.sizes, len(ways)))
-
-        counted = [turned(row, kept) for row, kept in zip(counted, seen, strict=True)]
-        blocking = [turned(row, row) for row in seen if row.judged]
-        # A part may block if what is lost is as bad as can be.
-        blocking += [row for row in counted if row.judged and row.slice != ALL]
-        falls = np.stack([row.excess(row.floor, -1) for row in blocking], axis=1)
-        unit = falls / (np.sqrt((falls**2).sum(axis=0)) + 1e-300)
-        drawn = _normal(unit, replace(terms, n_resamples=1_999))
-        return cls(
-            [row for row in counted if row.decides],
-            np.tile(times / times.sum() / len(ways), len(ways)),
-            falls,
-            critical(drawn.max(axis=1), terms.alpha),
-            terms,
-            evidence or (1 / terms.alpha if terms.anytime else None),
-            np.random.default_rng(terms.seed),
-        )
+    @cached_property
+    def beyond(self) -> float:
+        """What blocks lies beyond it."""
+        drawn = _normal(self.falls, replace(self.rows.terms, n_resamples=1_999))
+        return critical(drawn.max(axis=1), self.rows.terms.alpha)
 
     def least(self) -> float:
-        """The least number of units with which a share .8 of the gates ships: from that of normal
-        and independent means on, by the normal relation of power to numbers.
-        """
-        apart = []  # how many squared deviations the mean is from where it must not be
-        for row in self.deciding:
-            x = row.excess(0.0 if row.wanted else row.floor, 1)
-            mean = self.shares @ x
-            if mean <= 1e-12:
+        """The least number of units, to some per cent, with which .8 of the gates ship."""
+        alpha, start = self.rows.terms.alpha, 0.0
+        for k, centre in self.rows.asked:
+            x = self.rows.excess(centre)[k]
+            if (mean := self.shares @ x) <= 1e-12:
                 return inf
-            apart.append(self.shares @ x**2 / mean**2 - 1)
-        alike = np.sum(np.array(apart) * 2 >= max(apart))
-        level = special.ndtri(1 - self.terms.alpha)
-        if self.evidence is not None:
-            level = np.sqrt(2 * log(self.evidence))  # about where bets on normal values have it
+            start = max(start, self.shares @ x**2 / mean**2)
+        least = LEAST_MEANS if self.rows.units.means else ceil(log2(1 / alpha))
+        # from where a mean is one standard error above where it must not be
+        numbers = np.maximum(start * np.geomspace(1, 128, _NUMBERS), least).round()
+        at = bisect_left(numbers, POWER, key=self.power)
+        return float(numbers[at]) if at < _NUMBERS and numbers[at] <= MOST_UNITS else inf
 
-        def distance(power: float) -> float:
-            return float(special.ndtri(np.clip(power, 0.01, 0.99) ** (1 / alike)) + level)
-
-        least = LEAST_MEANS if self.deciding[0].means else ceil(log2(1 / self.terms.alpha))
-        n, found = distance(POWER) ** 2 * float(max(apart)), []
-        for _ in range(_TRIALS):
-            n = float(max(ceil(n), least))
-            if n > MOST_UNITS:
-                return inf
-            power = self.power(int(n))
-            n *= (distance(POWER) / max(distance(power), 0.4)) ** 2
-            if abs(power - POWER) <= _NEAR:
-                found.append(n)
-            if len(found) == 2:
-                break
-        return float(max(ceil(float(np.mean(found or [n]))), least))
-
-    def power(self, n: int) -> float:
+    def power(self, n: float) -> float:
         """The share of gates on n units that ship; bets are looked at a few times on the way."""
-        looks = _LOOKS if self.terms.anytime else 1
+        looks = _LOOKS if self.rows.terms.anytime else 1
+        rng = np.random.default_rng(self.rows.terms.seed)
         steps = np.diff(np.linspace(0, n, looks + 1).astype(int))
-        times = np.cumsum([self._drawn(step) for step in steps], axis=0)
+        drawn = [rng.multinomial(step, self.shares, _FUTURES) for step in steps]
+        times = np.cumsum(drawn, axis=0)
         ships = np.ones(_FUTURES, bool)
-        for row in self.deciding:
-            for centre in (row.floor, 0.0)[: 1 + row.wanted]:
-                going = times[:, ships]
-                passes = [
-                    row.passes(centre, part, self.terms.alpha, self.evidence) for part in going
-                ]
-                ships[ships] = np.any(passes, axis=0)
+        for k, centre in self.rows.asked:
+            passes = [self._passes(k, centre, part) for part in times[:, ships]]
+            ships[ships] = np.any(passes, axis=0)
         last = times[-1][ships]
         with np.errstate(divide="ignore", invalid="ignore"):
             falls = np.nan_to_num((last @ self.falls) / np.sqrt(last @ self.falls**2))
-        ships[ships] = ~(falls > self.beyond).any(axis=1)
-        return float(ships.mean())
+        return float(np.sum((falls <= self.beyond).all(axis=1)) / _FUTURES)
 
-    def _drawn(self, n: int) -> Array:
-        """Futures x kinds: how many of n units are of each kind."""
-        kinds = len(self.shares)
-        if n > 16 * kinds:
-            return self.rng.multinomial(n, self.shares, _FUTURES).astype(float)
-        ends = np.cumsum(self.shares)[:-1]
-        drawn = (ends.searchsorted(self.rng.random(n)) for _ in range(_FUTURES))
-        return np.array([np.bincount(kind, minlength=kinds) for kind in drawn], float)
+    def _passes(self, k: int, centre: float, times: Array) -> Bools:
+        """By future (a row of `times` says how often each kind is in it) whether the mean of a row
+        is shown to be larger, by the evidence if any is asked for.
+        """
+        x, units = self.rows.excess(centre)[k], self.rows.units
+        worst = self.rows.table.at[k, "bound"] + centre
+        if self.evidence is not None:
+            if worst <= 0:
+                return np.ones(len(times), bool)
+            stakes = np.maximum(BETS[:, None] * x / worst, -1 + 1e-12)
+            capital = special.logsumexp(times @ np.log1p(stakes).T + np.log(SHARES), axis=1)
+            return np.asarray(capital >= log(self.evidence))
+        n, total, squares = times.sum(axis=1), times @ x, times @ x**2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            signs = np.nan_to_num(total / np.sqrt(squares))
+            if units.means:
+                spread = (squares - total**2 / n) / (n - 1) * variance_factor(n, units.ratio)
+                by_t = np.nan_to_num(total / n / np.sqrt(spread))
+            else:
+                alike = pd.DataFrame(times.T).groupby(x).sum()
+                lost = -worst * self.rows.sizes[k].mean()
+                by_t = score(alike.index.to_numpy(), lost, alike.to_numpy().T)
+        level = 1 - self.rows.terms.alpha
+        return (signs >= special.ndtri(level)) & (by_t >= special.stdtrit(n - 1, level))
 
 
 def _doubts(units: Differences, rows: _Rows, unknown: Sequence[str]) -> Iterable[str]:
@@ -665,13 +598,14 @@ def _doubts(units: Differences, rows: _Rows, unknown: Sequence[str]) -> Iterable
             f"The candidate lacks {lost:,} of {len(units.differences):,} units: they count as its "
             f"worst for SHIP, and are left out for BLOCK{bad}."
         )
-    if small := [row.slice for row in rows if not row.enough]:
-        few = some(dict.fromkeys(small))
-        yield f"Slices of fewer than {LEAST_UNITS} units are not judged: {few}."
-    if without := [row.measure for row in rows if row.slice == ALL and np.isnan(row.margin)]:
+    table = rows.table
+    if len(few := table["slice"][table["lacks"] == _FEW].unique()):
+        yield f"Slices of {_FEW} are not judged: {some(few)}."
+    without = table["measure"][table["margin"].isna() & (table["slice"] == ALL)]
+    if len(without):
         yield f"Without a margin, and so without a verdict: {some(without)}."
     yield from cluster_doubts(units.clusters, units.numbers)
-    independent = len(rows[0].sums)
+    independent = rows.sums.shape[1]
     if units.means and independent < LEAST_UNITS:
         yield (
             f"{count(independent, 'unit')} {agree(independent, 'is')} few: the tests take "
@@ -798,31 +732,28 @@ class Verdict(Plotted):
             **{"decision": self.decision, "text": self.text},
             **{"candidate": self.candidate, "champion": self.champion},
             **{"over": self.over, "units": tests.units, "lost": tests.lost / tests.units},
-            **{"needed": dict(tests.needed), "evidence": tests.evidence, "alpha": terms.alpha},
+            **{"needed": tests.needed, "evidence": tests.evidence, "alpha": terms.alpha},
         }
-        if self.entry is not None:
-            data["ledger"] = self.entry
-        if self.stands is not None:
-            data["stands"] = self.stands._asdict()
-        if len(self.criteria):
-            data["criteria"] = self.criteria.to_dict("records")
+        beside = {
+            "ledger": self.entry and vars(self.entry),
+            "stands": self.stands and self.stands._asdict(),
+            "criteria": self.criteria[: None if whole else 3].to_dict("records"),
+        }
+        data |= {key: value for key, value in beside.items() if value}
+        rows = self.ordered
         if whole:
             data |= {name: getattr(terms, name) for name in _SETTINGS}
             data["changed"] = [one._asdict() for one in self.changed]
-            data["rows"] = self.ordered.to_dict("records")
+            data["rows"] = rows.to_dict("records")
             return plain(data | {"notes": [*self.notes, *tests.warnings], "runs": self.runs})
-        rows = plain(self.ordered.drop(columns=[*_IN_WHOLE]).to_dict("records"))
-        data = plain(data)
-        for key, value in data.items():  # texts and lists of bounded length
+        for key, value in data.items():
             if isinstance(value, str) and len(value) > 300:
                 data[key] = f"{value[:299]}…"
-            elif isinstance(value, list):
-                data[key] = value[:3]
-        for shown in range(len(rows), -1, -1):  # as many rows as there is room for
-            left = {"further_rows": len(rows) - shown} if shown < len(rows) else {}
-            short = data | {"rows": rows[:shown]} | left
-            if len(json.dumps(short, indent=2).encode()) <= _LARGEST:
-                break
+        records = rows.drop(columns=[*_IN_WHOLE]).to_dict("records")
+        short = plain(data | {"rows": records})
+        while len(json.dumps(short, indent=2).encode()) > _LARGEST and short["rows"]:
+            short["rows"].pop()
+            short["further_rows"] = len(records) - len(short["rows"])
         return short
 
     def to_markdown(self) -> str:
@@ -854,4 +785,4 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, float):
         return float(f"{value:.6g}") if np.isfinite(value) else None
-    return vars(value) if isinstance(value, Entry) else value
+    return value
