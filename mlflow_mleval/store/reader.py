@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -193,12 +192,11 @@ def period_doubts(rules: Sequence[str], table: RunsTable) -> list[str]:
     doubts = []
     for rule in (rule for rule in rules if key_of(rule)[0] == SINCE):
         periods = Rule("method", (rule,)).names(table)
-        names, codes = settings(table, rules)
-        told = dict(zip(names, codes.T, strict=True))
+        told = dict(settings(table, rules).items())
         if len(rules) == 1:
             methods, by = Rule("method").named(table)
             if not (by == "run_name").any() or methods.nunique() < len(methods):
-                told = {"method": pd.factorize(methods)[0], **told}
+                told = {"method": methods, **told}
         differ = []
         for name, held in told.items():
             shares = pd.crosstab(periods, held, normalize="index")
@@ -303,44 +301,27 @@ def repeat_names(table: RunsTable, rules: Sequence[str]) -> pd.Series:
     return names
 
 
-def settings(table: RunsTable, rules: Sequence[str]) -> tuple[list[str], np.ndarray]:
+def settings(table: RunsTable, rules: Sequence[str]) -> pd.DataFrame:
     """The params in which repeats of a run are equal, without seeds and what tells repeats apart,
-    and a number for each value, −1 where there is none: runs x params.
+    as a number for each value, −1 where there is none.
     """
     gone = {key for kind, key in map(key_of, rules) if kind == "param"}
-    names, codes = table.codes()
-    runs = table.frame["run_name"]
-    # no settings are params that hold no more than the run's name, as it is or at the end of a
-    # path: what Trainers log as run_name and output_dir
-    are_named = len(runs) > 0 and not any(map(MADE_UP.fullmatch, runs.unique()))
-    for name in names if are_named else ():
+    searched, runs = table.has("metrics.best_cv_score"), table.frame["run_name"]
+    are_named = not any(map(MADE_UP.fullmatch, runs.unique()))
+    columns = {}
+    for name in table.names["params"]:
         texts = table.frame[f"params.{name}"]
-        if str(texts.iloc[0]).rpartition("/")[2] == runs.iloc[0] and texts.nunique() > 1:
-            last = texts.astype(object).where(texts.notna(), runs).map(str)
-            if (last.str.rpartition("/")[2] == runs).all():
-                gone.add(name)
-    kept = np.array([not (is_seed(name) or name in gone) for name in names], bool)
-    names, codes = [*compress(names, kept)], codes[:, kept]
-    found = table.has("metrics.best_cv_score").to_numpy()
-    for i, name in enumerate(names):
-        if name.startswith("best_"):  # what a search found is no setting of it
-            codes[found, i] = -1
-        texts = table.frame[f"params.{name}"].cat.categories
-        bare = [_SEED_IN_TEXT.sub("", text) for text in texts]
-        if len({*bare}) < len(bare):
-            same = pd.factorize(np.array(bare, dtype=object))[0]
-            codes[:, i] = np.where(codes[:, i] < 0, -1, same[codes[:, i]])
-    return names, codes
-
-
-def differing(names: Sequence[str], codes: np.ndarray) -> list[str]:
-    """The names that have several values among these rows; one that some lack has.
-
-    >>> differing(["lr", "depth"], np.array([[0, 1], [1, 1]]))
-    ['lr']
-    """
-    several = (codes != codes[:1]).any(axis=0)
-    return [name for name, differs in zip(names, several, strict=True) if differs]
+        if is_seed(name) or name in gone or texts.isna().all():
+            continue
+        # no settings are params that hold no more than the run's name, as it is or at the end of a
+        # path: what Trainers log as run_name and output_dir
+        last = texts.map(lambda text: text.rpartition("/")[2], "ignore").astype(object)
+        if are_named and texts.nunique() > 1 and ((last == runs) | last.isna()).all():
+            continue
+        codes = texts.map(partial(_SEED_IN_TEXT.sub, ""), "ignore").astype("category").cat.codes
+        # what a search found is no setting of it
+        columns[name] = codes.where(~searched | (not name.startswith("best_")), -1)
+    return pd.DataFrame(columns, table.frame.index)
 
 
 # --------------------------------------------------------------------------------------------------

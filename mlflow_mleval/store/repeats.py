@@ -6,9 +6,10 @@ the steps of metrics; results of different kinds stay apart; and which experimen
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -33,9 +34,9 @@ from mlflow_mleval.measures.metric_names import (
 )
 from mlflow_mleval.measures.registry import MEASURES, meant
 from mlflow_mleval.selection import DIGEST, Progress, Selection, best_metric, in_silence, key_of
-from mlflow_mleval.sentences import Argument, Message, count, did_you_mean, grouped, some
+from mlflow_mleval.sentences import Argument, Message, agree, count, did_you_mean, grouped, some
 from mlflow_mleval.store import artifacts, schema, store
-from mlflow_mleval.store.reader import METHOD, Results, Rule, differing, is_seed, measured, settings
+from mlflow_mleval.store.reader import METHOD, Results, Rule, is_seed, measured, settings
 from mlflow_mleval.store.runs_table import RunsTable, read_children, read_store, result_name
 from mlflow_mleval.store.schema import computable, open_parquet, read_table
 from mlflow_mleval.study import Cell, Excluded
@@ -61,7 +62,7 @@ Chosen: TypeAlias = dict[Cell, tuple[str, int]]
 def check_repeats(results: Results, rules: Sequence[str]) -> None:
     """NoRunsError where no run has what was to name the repeats."""
     if rules and not (results.rows["repeat"] != "").any():
-        has, _ = settings(results.table, rules)
+        has = [*settings(results.table, rules)]
         guess = did_you_mean((key_of(rule)[1] for rule in rules), has)
         params = f" Their params are {some(has)}.{guess}" if has else ""
         raise NoRunsError(f"no run has {some(rules)}, which was to tell repeats apart.{params}")
@@ -121,51 +122,44 @@ class Cells:
 
 
 class _Gathering:
-    """Runs on their way to cells: which of them count, and which settings they have."""
+    """Runs on their way to cells.
+
+    By run: the number of its cell among the names, its settings, and the number of the candidate
+    that it is, which is one for equal settings and protocols.
+    """
 
     def __init__(self, results: Results, selection: Selection, searched: Mapping[str, set[str]]):
         self.results, self.selection = results, selection
         self.excluded: list[Excluded] = []
         rows = results.rows
-        self.cell = rows.groupby(["dataset", "method"], sort=False).ngroup()
-        names = rows.drop_duplicates(["dataset", "method"])[["dataset", "method"]]
-        self.names: list[Cell] = [*names.itertuples(index=False, name=None)]
-        self.params, self.codes = settings(results.table, selection.repeats_by)
-        for i, run_id in enumerate(rows["run_id"] if searched else ()):
-            own = searched.get(run_id, ())  # what was searched tells no repeats apart
-            self.codes[i, [name in own for name in self.params]] = -1
-        identity = rows["protocol"].to_numpy()
-        for column in self.codes.T if len(rows) > len(self.names) else ():
-            identity = pd.factorize(identity * (column.max() + 2) + column + 1)[0]
-        self.identity = pd.Series(identity, rows.index)
-        self.told = pd.Series((self.codes >= 0).any(axis=1), rows.index)
+        cells = rows.groupby(["dataset", "method"], sort=False)
+        self.cell, self.names = cells.ngroup(), cells.size().index.tolist()
+        self.settings = settings(results.table, selection.repeats_by)
+        for run_id, params in searched.items():  # what was searched tells no repeats apart
+            own = [name for name in self.settings if name in params]
+            self.settings.loc[rows["run_id"] == run_id, own] = -1
+        equal = [rows["protocol"], *map(self.settings.get, self.settings)]
+        self.candidate = rows.groupby(equal, sort=False).ngroup()
+
+    def named(self, cell: int) -> str:
+        return result_name(*self.names[cell])
 
     def keep(self, kept: pd.Series, reason: str) -> None:
         """Go on with these runs only; the others are listed."""
-        gone = self.results.where(~kept).titles
-        order = self.cell[gone.index].sort_values(kind="stable").index
-        self.excluded += [Excluded("run", name, reason) for name in gone[order]]
-        at = kept.to_numpy()
-        self.results, self.codes = self.results.where(at), self.codes[at]
-        self.cell, self.identity = self.cell[at], self.identity[at]
-        self.told = self.told[at]
-
-    def places(self) -> dict[int, np.ndarray]:
-        """By cell, in the order in which these came, the positions of its runs."""
-        return self.cell.groupby(self.cell, sort=True).indices
+        gone = self.results.at(self.cell[~kept].sort_values(kind="stable").index).titles
+        self.excluded += [Excluded("run", name, reason) for name in gone]
+        self.results, self.settings = self.results.where(kept), self.settings[kept]
+        self.cell, self.candidate = self.cell[kept], self.candidate[kept]
 
     def without_copies(self) -> None:
         """Of runs that say just the same only the last counts: a result that was logged twice is no
         second repeat.
         """
-        rows = self.results.rows
         several = self.cell.duplicated(keep=False)
-        if not several.any():
-            return
-        said = rows.loc[several, ["repeat", "status", "folds", "split_digest"]]
-        said = said.assign(cell=self.cell, identity=self.identity)
-        said = pd.concat([said, self.results.values[several]], axis=1)
-        copied = said.duplicated(keep="last").reindex(rows.index, fill_value=False)
+        said = self.results.rows.loc[several, ["repeat", "status", "folds", "split_digest"]]
+        said = said.assign(cell=self.cell[several], candidate=self.candidate[several])
+        copied = said.join(self.results.values, rsuffix=" ").duplicated(keep="last")
+        copied = copied.reindex(self.cell.index, fill_value=False)
         self.keep(~copied, "the same result was logged again")
 
     def of_latest_data(self) -> None:
@@ -180,19 +174,16 @@ class _Gathering:
 
     def refuse_other_data(self) -> None:
         """CandidatesError where runs of a cell are on different data."""
-        rows, chosen = self.results.rows, self.selection
-        known = rows[rows["dataset_digest"] != ""]
-        held = known.groupby(self.cell[known.index])["dataset_digest"].unique()
-        differ = {int(cell): digests for cell, digests in held.items() if schema.differ(digests)}
-        # data of one shape are splits of one dataset
-        shapes = self.results.table.frame["shape"].groupby(self.cell).agg(["nunique", "min"])
-        alike = shapes.index[(shapes["nunique"] == 1) & (shapes["min"] != "")]
-        differ = {cell: digests for cell, digests in differ.items() if cell not in alike}
-        if not differ:
-            return
+        digests = self.results.rows["dataset_digest"].groupby(self.cell).unique()
+        shapes = self.results.table.frame["shape"].groupby(self.cell).unique()
         which = [
-            f"{result_name(*self.names[c])}: {count(len(d), 'digest')}" for c, d in differ.items()
+            f"{self.named(cell)}: {count(len({*held} - {''}), 'digest')}"
+            for cell, held in digests.items()
+            # data of one shape are splits of one dataset
+            if schema.differ(held) and (len(shapes[cell]) > 1 or not shapes[cell][0])
         ]
+        if not which:
+            return
         text = (
             "Runs of one method on one dataset were made on different data "
             f"({some(which, _SHOWN)}): they are no repeats of each other, and are not averaged "
@@ -201,65 +192,49 @@ class _Gathering:
         ways: list[tuple[str, dict[str, Any]]] = [
             ("keep the runs on the latest data only", {"duplicates": "latest-data"})
         ]
-        if chosen.dataset_by is None:
+        if self.selection.dataset_by is None:
             ways.append(("make a dataset of each digest", {"dataset_by": DIGEST}))
         what = "take them for splits of the same data, one a repeat"
-        ways.append((what, {"repeats_by": [*chosen.repeats_by, DIGEST]}))
+        ways.append((what, {"repeats_by": [*self.selection.repeats_by, DIGEST]}))
         raise CandidatesError(text, ways, sure=False)
 
     def mixed(self) -> Mixed:
         """By cell, the params in which its runs differ, beside their seed; `FOLDS` where their
         protocols do. A run without any param tells nothing of how its method was set.
         """
-        told = self.identity[self.told].groupby(self.cell).nunique() > 1
+        told = self.settings[(self.settings >= 0).any(axis=1)]
         protocols = self.results.rows["protocol"]
-        folds = protocols[protocols != 0].groupby(self.cell).nunique() > 1
-        cells = sorted({*told.index[told], *folds.index[folds]})
-        places = self.places() if cells else {}
-        names = {}
-        for cell in cells:
-            at = places[cell]
-            differ = differing(self.params, self.codes[at[self.told.to_numpy()[at]]])
-            differ += [FOLDS] * bool(folds.get(cell, False))
-            if differ:
-                names[cell] = differ
-        return names
+        protocols = protocols.where(protocols != 0).groupby(self.cell).nunique()
+        several = told.groupby(self.cell[told.index]).nunique().reindex(protocols.index) > 1
+        several[FOLDS] = protocols > 1
+        several = several[several.any(axis=1)]
+        named = ([*compress(several, row)] for row in several.to_numpy())
+        return dict(zip(several.index, named, strict=True))
 
     def best(self, mixed: Mixed) -> Chosen:
         """Of each of these cells the repeats of the candidate whose mean is best count."""
-        metric = best_metric(self.selection.duplicates)
-        self.check_chooser(metric, [*mixed])
-        larger = sign_of(metric, self.selection)
-        places, values = self.places(), self.results.values[metric].to_numpy()
-        identity = self.identity.to_numpy()
-        kept, chosen = np.ones(len(identity), bool), {}
-        for cell in mixed:
-            at = places[cell]
-            candidates = dict.fromkeys(identity[at])
-            means = {}
-            for candidate in candidates:
-                held = values[at[identity[at] == candidate]]
-                if not np.isnan(held).all():
-                    means[candidate] = larger * np.nanmean(held)
-            if not means:
-                self.check_chooser(metric, [cell])
-            best = max(means, key=means.__getitem__)
-            kept[at] = identity[at] == best
-            chosen[self.names[cell]] = metric, len(candidates)
-        reason = f"another candidate of the same method and dataset has a better {metric}"
-        self.keep(pd.Series(kept, self.cell.index), reason)
-        return chosen
-
-    def check_chooser(self, metric: str, cells: Collection[int]) -> None:
-        """MeasureError where no run of these cells has the metric by which to choose."""
-        values = self.results.values[self.cell.isin(cells)].dropna(axis=1, how="all")
-        if metric not in values:
-            which = some((result_name(*self.names[cell]) for cell in cells), _SHOWN)
-            guess = did_you_mean([metric], values)
+        metric, here = best_metric(self.selection.duplicates), self.cell.isin([*mixed])
+        values = self.results.values.reindex(columns=[metric])[here]
+        by_candidate = values.groupby([self.cell[here], self.candidate[here]], sort=False)
+        means = by_candidate[metric].mean()
+        lacking = means.isna().groupby(level=0).all()
+        if lacking.any():
+            cells = lacking.index[lacking]
+            which = some(map(self.named, cells), _SHOWN)
+            values = self.results.values[self.cell.isin(cells)]
+            there = sorted(values.dropna(axis=1, how="all"))
             raise MeasureError(
-                f"no run of {which} has {metric!r}, by which to choose; there are "
-                f"{some(sorted(values))}.{guess}"
+                f"no run of {which} has {metric!r}, by which to choose; there are {some(there)}."
+                f"{did_you_mean([metric], there)}"
             )
+        sizes = sign_of(metric, self.selection) * means.dropna()
+        best = sizes.groupby(level=0, sort=False).idxmax()
+        runs = pd.MultiIndex.from_arrays([self.cell, self.candidate])
+        reason = f"another candidate of the same method and dataset has a better {metric}"
+        candidates = means.groupby(level=0).size()
+        chosen = {self.names[cell]: (metric, int(candidates[cell])) for cell in mixed}
+        self.keep(~here | runs.isin(best), reason)
+        return chosen
 
     def refuse(self, mixed: Mixed) -> CandidatesError:
         """What stops where candidates are not chosen, and the ways on."""
@@ -286,11 +261,8 @@ class _Gathering:
         """The cells, and in what how many runs of each differ."""
         sizes = self.cell.value_counts()
         return [
-            (
-                result_name(*self.names[c]),
-                f"{count(int(sizes[c]), 'run')} that differ in {some(d, 6)}",
-            )
-            for c, d in mixed.items()
+            (self.named(cell), f"{count(int(sizes[cell]), 'run')} that differ in {some(names, 6)}")
+            for cell, names in mixed.items()
         ]
 
     def to_choose_by(self, cells: Collection[int]) -> tuple[str, bool]:
@@ -301,9 +273,10 @@ class _Gathering:
         declared, compared = {*chosen.minimize, *chosen.maximize}, chosen.measures
         proposed = chosen.directions == "proposed"
         shared = {*self.results.values[self.cell.isin(cells)].dropna(axis=1)}
-        held_out = shared - of_training(shared)
         directed = [
-            m for m in held_out if m in declared or (direction_of(m, proposed) and not is_cost(m))
+            m
+            for m in shared - of_training(shared)
+            if m in declared or (direction_of(m, proposed) and not is_cost(m))
         ]
         if not directed:
             return "", False
@@ -317,101 +290,87 @@ class _Gathering:
         """The options that make methods of the candidates; on one dataset where others would have
         gaps; empty where none does.
         """
-        rules = self.telling(mixed)
-        if rules and self.selection.missing == "error":
-            named = {key for kind, key in map(key_of, rules) if kind == "param"}
-            kept = [i for i, key in enumerate(self.params) if key in named]
-            rows = self.results.rows[["dataset", "method"]].assign(
-                **{f"param{i}": self.codes[:, i] for i in kept}
-            )
-            there = rows.drop_duplicates()
-            methods = there.drop(columns="dataset").drop_duplicates()
-            if len(there) < len(methods) * there["dataset"].nunique():
-                dataset = self.names[next(iter(mixed))][0]
-                here = {c: names for c, names in mixed.items() if self.names[c][0] == dataset}
-                rules = self.telling(here)
-                return {"datasets": [dataset], "method_by": rules} if rules else {}
-        return {"method_by": rules} if rules else {}
+        params, rows = self.telling(mixed), self.results.rows
+        more: dict[str, Any] = {}
+        if params and self.selection.missing == "error":
+            methods = rows.groupby([rows["method"], *map(self.settings.get, params)]).ngroup()
+            if methods.groupby(rows["dataset"]).nunique().min() < methods.nunique():
+                dataset, _ = self.names[next(iter(mixed))]
+                more = {"datasets": [dataset]}
+                params = self.telling(
+                    {c: d for c, d in mixed.items() if self.names[c][0] == dataset}
+                )
+        by = rows.loc[self.cell == next(iter(mixed)), "method_by"].iloc[0].split(", ")
+        rules = [*by, *(rule for param in params if (rule := f"param:{param}") not in by)]
+        return more | {"method_by": rules} if params else {}
 
     def telling(self, mixed: Mixed) -> list[str]:
-        """The rules that name the method now, and the fewest params that tell the candidates apart;
-        empty where params do not.
-        """
-        places = self.places()
-        first = self.results.rows.iloc[places[next(iter(mixed))][0]]
-        by = first["method_by"].split(", ")
-        params: dict[str, None] = {}
-        for cell, names in mixed.items():
-            if FOLDS in names:
-                return []
-            at = [self.params.index(name) for name in names]
-            codes = self.codes[places[cell]][:, at]
-            most, telling = len(np.unique(codes, axis=0)), list[int]()
-            while not telling or len(np.unique(codes[:, telling], axis=0)) < most:
-                others = [i for i in range(len(at)) if i not in telling]
-                apart = [len(np.unique(codes[:, [*telling, i]], axis=0)) for i in others]
-                telling.append(others[int(np.argmax(apart))])
-            params |= dict.fromkeys(names[i] for i in sorted(telling))
-        return [*by, *(f"param:{name}" for name in params if f"param:{name}" not in by)]
+        """The fewest params that tell the candidates apart; empty where params do not."""
+        differ = {name for names in mixed.values() for name in names}
+        if FOLDS in differ:
+            return []
+        here, telling = self.settings[self.cell.isin([*mixed])], list[str]()
+        left = {name: here[name] for name in here if name in differ}
+        most = here.groupby([self.cell[here.index], *left.values()]).ngroups
+        n = 0
+        while n < most:
+            by = [self.cell[here.index], *map(here.get, telling)]
+            told = {name: here.groupby([*by, codes]).ngroups for name, codes in left.items()}
+            name = max(told, key=told.__getitem__)
+            n = told[name]
+            telling.append(name)
+            del left[name]
+        return [name for name in here if name in telling]
 
-    def doubts(self) -> list[str]:
+    def doubts(self) -> Iterator[str]:
         """What may be wrong with the means, and of which cells."""
-        rows, finished = self.results.rows, self.results.finished
-        several = self.cell.duplicated(keep=False)
-        said = rows[["repeat", "dataset_digest", "split_digest"]]
-        said = said.assign(cell=self.cell, identity=self.identity)
-        asked = bool(self.selection.repeats_by)
-        seeds = said[several & (said["repeat"] != "") & (not asked)]
+        runs = self.results.where(self.cell.duplicated(keep=False))
+        cell, asked = self.cell[runs.rows.index], bool(self.selection.repeats_by)
+        said = runs.rows[["repeat", "dataset_digest", "split_digest"]]
+        said = said.assign(cell=cell, candidate=self.candidate[cell.index])
+        seeds = said[(said["repeat"] != "") & (not asked)]
         twice = seeds[seeds.duplicated()].drop_duplicates()
-        by_cell = finished[several].groupby(self.cell)
-        sizes, done = by_cell.size(), by_cell.sum()
-        having = self.results.values[several].notna().groupby(self.cell).sum()
-        commits = rows.loc[several & (rows["commit"] != ""), "commit"].str[:7].groupby(self.cell)
+        size, done = cell.value_counts(), runs.finished.groupby(cell).sum().to_dict()
+        having = runs.values.notna().groupby(cell).sum()
+        commits = runs.rows["commit"].str[:7]
+        commits = commits[commits != ""].groupby(cell).unique()
         found: dict[str, Iterable[tuple[int, str]]] = {
             "Repeats have the same seed and other results, and all of them count": zip(
                 twice["cell"], twice["repeat"], strict=True
             ),
             "Some repeats did not finish, so that means are over the others": (
-                (c, f"{sizes[c] - done[c]} of {sizes[c]}")
-                for c in sizes.index[(done > 0) & (done < sizes)]
+                (c, f"{size[c] - n} of {size[c]}") for c, n in done.items() if 0 < n < size[c]
             ),
             "Some repeats lack a value, so that its means are over the others": (
-                (c, f"{m} in {done[c] - having.at[c, m]} of {done[c]}")
-                for m in having
-                for c in having.index[(having[m] > 0) & (having[m] < done)]
+                (c, f"{m} in {done[c] - n} of {done[c]}")
+                for m, held in having.items()
+                for c, n in held.items()
+                if 0 < n < done[c]
             ),
             "Repeats were made by different versions of the code (their Git commits differ)": (
-                (c, commit)
-                for c, held in commits.unique().items()
-                if len(held) > 1
-                for commit in sorted(held)
+                (c, some(sorted(held), 3)) for c, held in commits.items() if len(held) > 1
             ),
         }
-        doubts = []
         for text, pairs in found.items():
             cells = sorted(grouped(pairs).items())
-            named = [f"{result_name(*self.names[c])} ({some(shown, 3)})" for c, shown in cells]
-            doubts += [f"{text}: {some(named, 6)}."] if named else []
-        return doubts
+            if named := [f"{self.named(c)} ({some(shown, 3)})" for c, shown in cells]:
+                yield f"{text}: {some(named, 6)}."
 
     def cells(self, notes: list[str], chosen: Chosen) -> Cells:
         """The cells of the runs that are left."""
         order = self.cell.sort_values(kind="stable")
         members = self.results.at(order.index)
-        rows, finished = members.rows, members.finished
-        last = pd.concat([order[~finished], order[finished]]).drop_duplicates(keep="last")
-        last = last.sort_values()
-        n = order.groupby(order).size()
-        table = members.at(last.index).rows.assign(
-            label=last.index,
-            n=n.loc[last].to_numpy(),
-            selected_among=rows["selected_among"].groupby(order).max().loc[last].to_numpy(),
-        )
-        table.index = pd.MultiIndex.from_frame(table[["dataset", "method"]].astype("str"))
+        # those that finished come last
+        ranked = order.iloc[np.lexsort((members.finished, order))]
+        last = ranked.drop_duplicates(keep="last")
+        among = members.rows["selected_among"].groupby(order).agg(["size", "max"]).to_numpy()
+        said = {"label": last.index, "n": among[:, 0], "selected_among": among[:, 1]}
+        rows = members.at(last.index).rows.assign(**said)
+        rows.index = pd.MultiIndex.from_frame(rows[["dataset", "method"]].astype("str"))
         values = members.values
         if len(values) > len(last):
-            values = values.groupby(order).mean().loc[last]
-        return Cells(members, table, values.set_axis(table.index), self.excluded, notes, chosen)
+            values = values.groupby(order).mean()
+        return Cells(members, rows, values.set_axis(rows.index), self.excluded, notes, chosen)
 
 
 def gather(
@@ -432,9 +391,8 @@ def gather(
     chosen: Chosen = {}
     if policy == "latest":
         gone = found.cell.duplicated(keep="last")
-        passed = "1 run was" if gone.sum() == 1 else f"{gone.sum():,} runs were"
-        later = "because a later one of the same method and dataset counts"
-        found.keep(~gone, f"{passed} passed over, {later}")
+        passed = f"{count(int(gone.sum()), 'run')} {agree(int(gone.sum()), 'was')} passed over, "
+        found.keep(~gone, f"{passed}because a later one of the same method and dataset counts")
     elif mixed and policy in ("error", "latest-data"):
         raise found.refuse(mixed)
     elif mixed and policy == "mean":
@@ -445,8 +403,7 @@ def gather(
         )
     elif mixed:
         chosen = found.best(mixed)
-    notes += found.doubts()
-    return found.cells(notes, chosen)
+    return found.cells([*notes, *found.doubts()], chosen)
 
 
 def repeats_table(cells: Cells, used: Sequence[str]) -> pd.DataFrame | None:
@@ -545,12 +502,12 @@ class Searches:
     @classmethod
     def among(cls, children: RunsTable) -> Searches:
         """The searches whose trials these runs are."""
-        parents = children.parent[children.is_child]
-        groups, index = parents.groupby(parents, sort=False).groups, children.frame.index
-        held = {str(parent): index.get_indexer(at) for parent, at in groups.items()}
+        parents = children.parent.groupby(children.parent, sort=False)
         names, codes = children.codes()
-        params = {parent: differing(names, codes[at]) for parent, at in held.items()}
-        return cls(children, held, params)
+        codes = pd.DataFrame(codes, children.frame.index, names).groupby(children.parent).nunique()
+        several = zip(codes.index, codes.to_numpy(int) > 1, strict=True)
+        params = {parent: [*compress(names, differ)] for parent, differ in several}
+        return cls(children, parents.indices, params)
 
     def trial_params(self, parent: str) -> list[str]:
         """The params in which trials differ; those that number folds and seeds make none."""
