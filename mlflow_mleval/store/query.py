@@ -341,10 +341,7 @@ class _Loading:
         folds, fold_notes = study_folds(
             None if self.tabled else self.client, cells, used, self.excluded
         )
-        broken = members.where(members.rows["run_id"].isin(members.broken))
-        for title, run_id in zip(broken.titles, broken.rows["run_id"], strict=True):
-            for tag, reason in members.broken[run_id].items():
-                self.excluded.append(Excluded("tag", f"{tag} of {title}", reason))
+        self.excluded += members.unreadable()
         values = cells.values.reindex(columns=used)
         newer = [each.name for each in self.excluded if each.reason.startswith(NEWER)]
         return Study(

@@ -41,7 +41,7 @@ from mlflow_mleval.sentences import (
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.runs_table import MOST_MS, NAMELESS, RunsTable
 from mlflow_mleval.store.schema import MAX_DIGITS, bounded_json
-from mlflow_mleval.study import NEWER, Cell, Factor
+from mlflow_mleval.study import NEWER, Cell, Excluded, Factor
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -400,6 +400,12 @@ _TAGS = {
     "folds": schema.TAG_FOLDS,
     "commit": "mlflow.source.git.commit",
 }
+#: Tags that are read, and listed where they cannot be.
+_DECODED: dict[str, Callable[[str], Any]] = {
+    schema.TAG_FOLD_SIZES: schema.decode_fold_sizes,
+    schema.TAG_WITHDRAWN: schema.decode_withdrawn,
+    schema.TAG_RUN: schema.decode,
+}
 
 
 class RunProfiles(Mapping[str, schema.ProfileTag]):
@@ -433,7 +439,6 @@ class Results:
     values: One column a measure, NaN where a run has none.
     plain: Which of them were logged without our prefix, though they are named like our measures.
     keys: The metrics whose names MLflow made of calls, by measure, empty where there is none.
-    broken: By run id and tag, why it cannot be read.
     """
 
     table: RunsTable
@@ -441,7 +446,6 @@ class Results:
     values: pd.DataFrame
     plain: pd.DataFrame
     keys: pd.DataFrame
-    broken: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -479,6 +483,14 @@ class Results:
         # what a run has not is NaN
         return RunProfiles({k: text for k, text in held.items() if text and isinstance(text, str)})
 
+    def unreadable(self) -> Iterator[Excluded]:
+        """The tags that cannot be read."""
+        titles = self.titles
+        for tag in _DECODED:
+            for at, why in _read(self.table, tag).items():
+                if isinstance(why, str):
+                    yield Excluded("tag", f"{tag} of {titles[at]}", why)
+
     def unusable(self) -> dict[Cell, dict[str, float]]:
         """By cell, measures of its runs whose values are no results."""
         found: dict[Cell, dict[str, float]] = {}
@@ -504,110 +516,88 @@ def results_of_runs(
 
     Measures that have values by fold get their mean; `wanted` tells whether a measure may count.
     """
-    state = table.frame["status"].replace("FINISHED", schema.COMPLETE)
-    status = table.tag(schema.TAG_STATUS, state)
-    conventions = table.tag(schema.TAG_CONVENTIONS, schema.UNKNOWN_CONVENTIONS)
-    reasons = _why_none(table, status, conventions)
-    named = []
+    rows = _rows_of_runs(table, rules, selection)
+    reasons = pd.Series("", rows.index, dtype=object)
+    for mask, why in _why_none(table, rows):
+        left_out = mask & (reasons == "")
+        reasons[left_out] = why[left_out] if isinstance(why, pd.Series) else why
     for rule in rules:
-        names, by = rule.named(table)
-        named.append((names, by))
-        lacking = (reasons == "") & (names == "")
+        lacking = (reasons == "") & (rows[rule.what] == "")
         if lacking.any():
             reasons[lacking] = rule.lacking(table.where(lacking))
     usable = table.where(reasons == "")
-    rows, broken = _rows_of_results(usable, status, conventions, named, selection)
+    rows = rows.loc[usable.frame.index]
     values, plain, keys = measured(usable)
     values = _with_folds(usable, rows, values, plain)
     finished = rows["status"] == schema.COMPLETE
     values = values if finished.all() else values.where(finished)
-    results = Results(usable, rows, values, plain, keys, broken)
     counting = values[[m for m in values if wanted(m)]].notna().any(axis=1)
-    strangers = results.finished & ~usable.ours & ~counting
-    for at in rows.index[strangers]:
+    for at in rows.index[finished & ~usable.ours & ~counting]:
         reasons[at] = _unmeasured([m for m in values if not np.isnan(values.at[at, m])])
     if not (selection.method_by or selection.dataset_by) and table.ours.any():
         beside = Argument("method_by"), " and ", Argument("dataset_by")
         why = Message(f"no tag {schema.TAG_METHOD}; ", *beside, " say how to read such a run")
         reasons[(reasons == "") & ~table.ours] = why
+    results = Results(usable, rows, values, plain, keys)
     return results.where(reasons[rows.index] == ""), reasons
 
 
-def _why_none(table: RunsTable, status: pd.Series, conventions: pd.Series) -> pd.Series:
-    """Why runs hold no results, whatever these are of; empty where they may."""
-    reasons = pd.Series("", table.frame.index, dtype=object)
-
-    def leave_out(mask: Any, why: Any) -> None:
-        mask = (reasons == "") & mask
-        reasons[mask] = why[mask] if isinstance(why, pd.Series) else why
-
-    versions = table.tag(schema.TAG_SCHEMA)
-    for version in versions[table.has(f"tags.{schema.TAG_SCHEMA}")].unique():
-        if newer := schema.newer_schema({schema.TAG_SCHEMA: version}):
-            leave_out(versions == version, NEWER + newer.removeprefix("schema ").rstrip("."))
-    leave_out(table.is_child & (~table.ours | table.has(f"tags.{schema.TAG_TRIAL}")), CHILD)
-    leave_out(status == schema.INCOMPLETE, "written in part only; import or log again")
-    leave_out(~status.isin([schema.COMPLETE, schema.DNF]), "status " + status)
+def _why_none(table: RunsTable, rows: pd.DataFrame) -> Iterator[tuple[pd.Series, Any]]:
+    """Which runs hold no results, whatever these are of, and why; the first reason counts."""
+    versions = table.tag(schema.TAG_SCHEMA, str(schema.SCHEMA_VERSION))
+    newer = versions.map(lambda version: schema.newer_schema({schema.TAG_SCHEMA: version}) or "")
+    yield newer != "", NEWER + newer.str.removeprefix("schema ").str.rstrip(".")
+    yield table.is_child & (~table.ours | table.has(f"tags.{schema.TAG_TRIAL}")), CHILD
+    status, stated = rows["status"], rows["conventions"]
+    yield status == schema.INCOMPLETE, "written in part only; import or log again"
+    yield ~status.isin([schema.COMPLETE, schema.DNF]), "status " + status
     known = f"are none of {some(schema.CONVENTIONS)}"
-    for other in conventions[~conventions.isin(schema.CONVENTIONS)].unique():
-        leave_out(conventions == other, f"its conventions, {quoted(other)}, {known}")
+    yield ~stated.isin(schema.CONVENTIONS), "its conventions, " + stated.map(quoted) + f", {known}"
     timeless = table.frame["started"].abs() > MOST_MS
-    leave_out(timeless, "it is said to have started at what is no time")
-    return reasons
+    yield timeless, "it is said to have started at what is no time"
 
 
-def _rows_of_results(
-    table: RunsTable,
-    status: pd.Series,
-    conventions: pd.Series,
-    named: list[tuple[pd.Series, pd.Series]],
-    selection: Selection,
-) -> tuple[pd.DataFrame, dict[str, dict[str, str]]]:
-    """What results say of themselves, and by run id the tags that cannot be read."""
-    index, ids = table.frame.index, table.frame["run_id"]
-    (methods, method_by), (datasets, dataset_by) = named
-    broken: dict[str, dict[str, str]] = {}
-    sizes: dict[str, list[tuple[int, ...]]] = {"n_train": [()] * len(index)}
-    sizes["n_test"] = [()] * len(index)
-    checks: dict[str, Callable[[str], Any]] = {
-        schema.TAG_FOLD_SIZES: schema.decode_fold_sizes,
-        schema.TAG_WITHDRAWN: schema.decode_withdrawn,
-        schema.TAG_RUN: schema.decode,
+def _rows_of_runs(table: RunsTable, rules: tuple[Rule, Rule], selection: Selection) -> pd.DataFrame:
+    """What runs say of themselves."""
+    index = table.frame.index
+    sizes = _read(table, schema.TAG_FOLD_SIZES).reindex(index)
+    of_folds = {
+        name: [held[name] if isinstance(held, dict) else () for held in sizes]
+        for name in ("n_train", "n_test")
     }
-    for tag, decode in checks.items():
-        texts = table.tag(tag)
-        known: dict[str, Any] = {}
-        for i in np.flatnonzero(texts != ""):
-            text = texts.iloc[i]
-            if text not in known:
-                try:
-                    known[text] = decode(text)
-                except ValueError as error:
-                    known[text] = str(error).rstrip(".")
-            if isinstance(known[text], str):
-                broken.setdefault(ids.iloc[i], {})[tag] = known[text]
-            elif tag == schema.TAG_FOLD_SIZES:
-                for name, held in known[text].items():
-                    sizes[name][i] = held
     among = table.tag(schema.TAG_SELECTED)
     is_number = among.str.isdecimal() & (among.str.len() < MAX_DIGITS)
-    columns = {
+    state = table.frame["status"].replace("FINISHED", schema.COMPLETE)
+    started = table.frame["started"].clip(-MOST_MS, MOST_MS)
+    columns: dict[str, Any] = {
         **{name: table.frame[name] for name in ("run_id", "experiment_id", "experiment")},
-        "dataset": datasets[index],
-        "method": methods[index],
-        "method_by": method_by[index],
-        "dataset_by": dataset_by[index],
-        "status": status[index],
-        "conventions": conventions[index],
+        "status": table.tag(schema.TAG_STATUS, state),
+        "conventions": table.tag(schema.TAG_CONVENTIONS, schema.UNKNOWN_CONVENTIONS),
         "dataset_digest": digests(table),
-        **{name: pd.Series(held, index, dtype=object) for name, held in sizes.items()},
+        **of_folds,
         "selected_among": among.where(is_number, "1").astype(int),
         "searched": table.has(f"tags.{schema.TAG_SELECTED}"),
         "repeat": repeat_names(table, selection.repeats_by),
-        "start_time": pd.to_datetime(table.frame["started"], unit="ms", utc=True),
+        "start_time": pd.to_datetime(started, unit="ms", utc=True),
         **{name: table.tag(tag) for name, tag in _TAGS.items()},
     }
-    return pd.DataFrame(columns, index, copy=False), broken
+    for rule in rules:
+        columns[rule.what], columns[f"{rule.what}_by"] = rule.named(table)
+    return pd.DataFrame(columns, index, copy=False)
+
+
+def _read(table: RunsTable, tag: str) -> pd.Series:
+    """What a tag says of the runs that have it, or as a text why it cannot be read."""
+
+    def decoded(text: str) -> Any:
+        try:
+            return _DECODED[tag](text)
+        except ValueError as error:
+            return str(error).rstrip(".")
+
+    texts = table.tag(tag)
+    texts = texts[texts != ""]
+    return texts.map({text: decoded(text) for text in texts.unique()})
 
 
 def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -699,25 +689,22 @@ def _with_folds(
     """The values with the means over folds, where they are numbers, of the runs with values by
     fold; over how many folds each run was made goes to the rows, as `Results` says.
     """
-    runs = rows["run_id"].items()
-    folds = {at: table.by_fold[run_id] for at, run_id in runs if run_id in table.by_fold}
-    of_runs = {
-        at: {m: float(np.mean(v)) for m, v in held.values.items()} for at, held in folds.items()
-    }
-    means = pd.DataFrame.from_dict(of_runs, orient="index", dtype=float)
-    means = means.replace([np.inf, -np.inf], np.nan).reindex(table.frame.index)
+    folds = rows["run_id"].map(table.by_fold).dropna()
+    means = pd.DataFrame(
+        [{m: np.mean(held) for m, held in of_run.values.items()} for of_run in folds], folds.index
+    )
+    means = means.astype(float).replace([np.inf, -np.inf], np.nan)
     if len(means.columns):
-        values = values.copy()  # in one piece: pandas warns of columns that join a hundred others
-    for m in means:
-        old = values.get(m, np.nan)
-        values[m] = means[m].where(means[m].notna(), old)
-        if m in MEASURES:
-            plain[m] = plain.get(m, False) | (means[m].notna() & ~table.ours)
+        order = dict.fromkeys([*values, *means])
+        values = means.combine_first(values).reindex(columns=[*order])
+    for m in MEASURES.keys() & means.columns:
+        own = means[m].notna().reindex(rows.index, fill_value=False)
+        plain[m] = plain.get(m, False) | (own & ~table.ours)
     told = values[[m for m in values if _OF_FOLDS.search(m)]].notna().any(axis=1)
-    protocols = pd.Series(np.where(told, -1, 1), rows.index)
+    protocols = told.map({True: -1, False: 1})
     protocols[rows["method_by"].str.startswith("tag:mleval.")] = 0
-    for at, held in folds.items():
-        protocols[at] = len(held.folds)
+    for at, of_run in folds.items():
+        protocols[at] = len(of_run.folds)
     sizes = rows["n_test"].map(len)
     rows["protocol"] = protocols.where(sizes == 0, sizes)
     return values
