@@ -6,10 +6,11 @@ the steps of metrics; results of different kinds stay apart; and which experimen
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import compress
+from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -655,29 +656,22 @@ class FoldRule:
         none.
         """
         others = table.where(~table.has(f"tags.{schema.TAG_FOLDS}"))
-        values: Iterable[schema.FoldValues | str | None]
-        if self.rule == "steps":
-            held = client()
 
-            def history(row: RunRow) -> schema.FoldValues | None:
-                return _fold_history(held, row.run_id, {m: m for m in row.metrics if m in measures})
+        def values_of_run(row: RunRow) -> schema.FoldValues | None:
+            if self.rule == "steps":
+                keys = {m: m for m in row.metrics if m in measures}
+                return _fold_history(client(), row.run_id, keys)
+            named = ((self.match(key), value) for key, value in row.metrics.items())
+            return _columns_by_fold((*at, value) for at, value in named if at)
 
-            values = artifacts.at_once(history, others.rows())
-        elif self.rule == "children":
-            values = _children(client(), others)
-        else:
-            named = {key: at for key in table.names["metrics"] if (at := self.match(key))}
-            values = [
-                _columns_by_fold((*named[k], v) for k, v in row.metrics.items() if k in named)
-                for row in others.rows()
-            ]
-        read: dict[str, schema.FoldValues] = {}
-        for run_id, title, folds in zip(others.frame["run_id"], others.titles, values, strict=True):
-            if isinstance(folds, str):
-                excluded.append(Excluded("folds", title, folds))
-            elif folds is not None:
-                read[run_id] = folds
-        return read
+        if self.rule == "children":
+            return _children(client(), others)
+        found = artifacts.at_once(values_of_run, others.rows())
+        runs = [*zip(others.frame["run_id"], others.titles, found, strict=True)]
+        excluded += [
+            Excluded("folds", title, why) for _, title, why in runs if isinstance(why, str)
+        ]
+        return {run_id: of for run_id, _, of in runs if isinstance(of, schema.FoldValues)}
 
 
 def _fold_history(
@@ -693,38 +687,33 @@ def _fold_history(
     return _columns_by_fold(values)
 
 
-def _children(client: MlflowClient, parents: RunsTable) -> list[schema.FoldValues | None]:
-    """The values by fold of each run, from its finished children."""
+def _children(client: MlflowClient, parents: RunsTable) -> dict[str, schema.FoldValues]:
+    """By run id the values by fold, from finished children."""
     found = Searches.among(read_children(client, parents, parents))
-    rows = [*found.children.rows()]
-    folds: list[schema.FoldValues | None] = []
-    for parent, name in zip(parents.frame["run_id"], parents.frame["run_name"], strict=True):
-        at = found.families.get(parent, [])
-        if len(at) and (params := found.trial_params(parent)):
+    names = dict(zip(parents.frame["run_id"], parents.frame["run_name"], strict=True))
+    values, _, _ = measured(found.children)
+    folds = {}
+    for parent, at in found.families.items():
+        if params := found.trial_params(parent):
             raise IncomparableRunsError(
                 Message(
-                    f"the {count(len(at), 'child run')} of {some([name])} (run {parent}) differ "
-                    f"in {some(params, 6)}: they are trials of a search, not folds. ",
+                    f"the {count(len(at), 'child run')} of {some([names[parent]])} (run {parent}) "
+                    f"differ in {some(params, 6)}: they are trials of a search, not folds. ",
                     BEST_TRIAL,
                     " takes the best trial of each search.",
                 )
             )
-        values = (
-            (schema.measure_of(key) or key, fold, value)
-            for fold, i in enumerate(at)
-            for key, value in rows[i].metrics.items()
-        )
-        folds.append(_columns_by_fold(values) if len(at) > 1 else None)
+        columns = values.iloc[at].dropna(axis=1, how="all").to_dict("list")
+        if columns and len(at) > 1:
+            folds[parent] = schema.FoldValues(range(len(at)), columns)
     return folds
 
 
 def _columns_by_fold(values: Iterable[tuple[str, int, float]]) -> schema.FoldValues | None:
     """(measure, fold, value) as columns, NaN for what is no result; None if there are none."""
-    columns: dict[str, dict[int, float]] = {}
-    for measure, fold, value in values:
-        columns.setdefault(measure, {})[fold] = float(value) if computable(value) else np.nan
-    folds = sorted({fold for column in columns.values() for fold in column})
-    whole = {m: [column.get(fold, np.nan) for fold in folds] for m, column in columns.items()}
+    held = {(m, fold): float(value) if computable(value) else np.nan for m, fold, value in values}
+    folds = sorted({fold for _, fold in held})
+    whole = {m: [held.get((m, fold), np.nan) for fold in folds] for m, _ in held}
     return schema.FoldValues(folds, whole) if folds else None
 
 
@@ -737,42 +726,44 @@ def study_folds(
     """Values by fold of the runs that carry them, means over repeats, and notes on them; what is
     broken is listed.
     """
-    tagged, notes = _folds_of_runs(client, cells.members, used, excluded)
-    rows = cells.members.rows.loc[[*tagged]]
-    folds: dict[Cell, tuple[int, ...]] = {}
-    held: list[tuple[Cell, schema.FoldValues]] = []
-    there: set[str] = set()
-    for cell, runs in rows.groupby(["dataset", "method"], sort=False):
-        kinds = {tuple(sorted(tagged[label].folds)) for label in runs.index}
-        if len(kinds) > 1 or schema.differ(runs["split_digest"]):
-            differ = (
-                "have different folds" if len(kinds) > 1 else "split the data in different ways"
-            )
-            why = Message(f"its repeats {differ}; ", FILTER, " chooses one of them")
-            excluded.append(Excluded("folds", result_name(*cell), why))
-            continue
-        folds[cell] = kinds.pop()
-        for label in runs.index:
-            held.append((cell, tagged[label]))
-            there |= tagged[label].values.keys()
-    several = pd.Series(folds).groupby(level=0).nunique() > 1
+    held, notes = _folds_of_runs(client, cells.members, used, excluded), list[str]()
+    rounded = [label for label, values in held.items() if values.digits]
+    if rounded:
+        names = some(cells.members.at(pd.Index(rounded)).titles, 3)
+        what = f"Values by fold of {count(len(rounded), 'run')} are rounded to few digits, because "
+        notes.append(f"{what}there are many ({names}).")
+    rows = cells.members.rows.loc[held.index, ["dataset", "method", "split_digest"]]
+    rows["folds"] = held.map(lambda values: tuple(sorted(values.folds)))
+    by_cell = rows.groupby(["dataset", "method"], sort=False)
+    kinds = by_cell["folds"].nunique()
+    splits = by_cell["split_digest"].agg(list).map(schema.differ).eq(True)
+    for cell in kinds.index[(kinds > 1) | splits]:
+        differ = "have different folds" if kinds[cell] > 1 else "split the data in different ways"
+        why = Message(f"its repeats {differ}; ", FILTER, " chooses one of them")
+        excluded.append(Excluded("folds", result_name(*cell), why))
+    alike = kinds.index[(kinds == 1) & ~splits]
+    rows = rows[pd.MultiIndex.from_frame(rows[["dataset", "method"]]).isin(alike)]
+    several = rows.groupby("dataset", sort=False)["folds"].nunique() > 1
     if several.any():
         notes.append(f"Not all runs have the same folds on {some(several.index[several])}.")
-    columns: dict[str, list[float]] = {m: [] for m in used if m in there}
-    if not columns:
-        return None, notes
-    keys: list[tuple[str, str, int]] = []
-    for cell, values in held:
-        keys += [(*cell, fold) for fold in values.folds]
-        nothing = [np.nan] * len(values.folds)
-        for m, column in columns.items():
-            column += values.values.get(m, nothing)
-    index = pd.MultiIndex.from_tuples(keys, names=["dataset", "method", "fold"])
-    frame = pd.DataFrame(columns, index, dtype=float)
-    if len(held) > len(folds):
-        by_fold = frame.groupby(level=[0, 1, 2], sort=False)
-        frame = by_fold.mean().where(by_fold.count().eq(by_fold.size(), axis=0))
-    return frame, notes
+    return _by_fold(rows, held[rows.index], used), notes
+
+
+def _by_fold(rows: pd.DataFrame, parts: pd.Series, used: Sequence[str]) -> pd.DataFrame | None:
+    """The values by fold of these runs as one table, means over repeats; None without any."""
+    n = [len(part.folds) for part in parts]
+    folds = [*chain.from_iterable(part.folds for part in parts)]
+    keys = [rows["dataset"].repeat(n), rows["method"].repeat(n), folds]
+    index = pd.MultiIndex.from_arrays(keys, names=["dataset", "method", "fold"])
+    columns = {
+        m: [*chain.from_iterable(part.values.get(m, [np.nan] * len(part.folds)) for part in parts)]
+        for m in used
+    }
+    frame = pd.DataFrame(columns, index, dtype=float).dropna(axis=1, how="all")
+    if frame.empty or index.is_unique:
+        return None if frame.empty else frame
+    by_fold = frame.groupby(level=[0, 1, 2], sort=False)
+    return by_fold.mean().where(by_fold.count().eq(by_fold.size(), axis=0))
 
 
 def _folds_of_runs(
@@ -780,57 +771,35 @@ def _folds_of_runs(
     members: Results,
     used: Sequence[str],
     excluded: list[Excluded],
-) -> tuple[dict[int, schema.FoldValues], list[str]]:
-    """By the labels of runs, their values by fold, also those to which a tag only points; and notes
-    on those that are not there, or rounded.
-    """
+) -> pd.Series:
+    """The values by fold of the runs that have any, also where a tag only points to them."""
     by_fold = members.table.by_fold
     has_folds = members.finished & (members.rows["folds"] != "")
     members = members.where(has_folds | members.rows["run_id"].isin(by_fold))
-    rows, titles = members.rows, members.titles  # of those alone: names take much memory
-    tags = rows["folds"].where(members.finished, "")
-    tagged: dict[int, schema.FoldValues] = {}
-    absent, rounded = list[str](), list[str]()
-    for label, run_id, tag in zip(rows.index, rows["run_id"], tags, strict=True):
-        values: schema.FoldValues | str | None = by_fold.get(run_id)
-        if values is None and tag:
-            values = store.of_one_run(partial(schema.decode_folds, tag))
-        if isinstance(values, str):
-            excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {titles[label]}", values))
-        elif values is not None:
-            tagged[label] = values
-            rounded += [titles[label]] if values.digits else []
-    where = {label: values.omitted for label, values in tagged.items() if values.omitted}
-    places = [(str(rows.at[label, "run_id"]), place) for label, place in where.items()]
-    found = _elsewhere(client, places, used)
-    for (label, place), values in zip(where.items(), found, strict=True):
-        if isinstance(values, schema.FoldValues):
-            tagged[label] = values
-            continue
-        del tagged[label]
-        if values is None:
-            absent.append(titles[label])
-        else:
-            excluded.append(Excluded("artifact", f"{place} of {titles[label]}", values))
-    notes = [
-        f"Values by fold of {count(len(names), 'run')} {what} ({some(names, 3)})."
-        for names, what in (
-            (absent, "are too many for one tag, and not where it says"),
-            (rounded, "are rounded to few digits, because there are many"),
-        )
-        if names
-    ]
-    return tagged, notes
+    ids, tags = members.rows["run_id"], members.rows["folds"]
+    titles = members.titles  # of those alone: names take much memory
+
+    def read(label: int) -> schema.FoldValues:
+        values = by_fold.get(ids[label]) or schema.decode_folds(tags[label])
+        if values.omitted is None:
+            return values
+        return _elsewhere(client, ids[label], values.omitted, used)
+
+    far = tags.str.contains('"omitted"', regex=False)  # which takes requests, several at a time
+    found = {label: store.of_one_run(partial(read, label)) for label in tags.index[~far]}
+    found |= zip(tags.index[far], artifacts.at_once(read, tags.index[far]), strict=True)
+    held = {label: found[label] for label in tags.index}
+    for label, why in held.items():
+        if isinstance(why, str):
+            kind = "artifact" if far[label] else "tag"
+            excluded.append(Excluded(kind, f"{schema.TAG_FOLDS} of {titles[label]}", why))
+    return pd.Series({at: of for at, of in held.items() if not isinstance(of, str)}, dtype=object)
 
 
 def _elsewhere(
-    client: MlflowClient | None, places: Sequence[tuple[str, str]], measures: Collection[str]
-) -> Sequence[schema.FoldValues | str | None]:
-    """By run id and place, the values by fold that a tag only points to, or why they cannot be
-    read; None where there are none, or no store is known.
-    """
-    if client is None or not places:
-        return [None] * len(places)
+    client: MlflowClient | None, run_id: str, where: str, measures: Collection[str]
+) -> schema.FoldValues:
+    """The values by fold of a run whose tag only points to them; else a ValueError."""
 
     def fold_table(path: Path) -> schema.FoldValues:
         there = open_parquet(path, ["fold"]).schema_arrow.names
@@ -840,13 +809,14 @@ def _elsewhere(
         folds = artifacts.by_fold(table).tolist()
         return schema.FoldValues(folds, table.drop(columns="fold").astype(float).to_dict("list"))
 
-    def read(item: tuple[str, str]) -> schema.FoldValues | str | None:
-        run_id, where = item
-        if where.endswith("/"):
-            return _fold_history(client, run_id, {m: where + m for m in measures})
-        return artifacts.artifact(client, run_id, where, fold_table)
-
-    return artifacts.at_once(read, places)
+    found: schema.FoldValues | str | None = None
+    if client and where.endswith("/"):
+        found = _fold_history(client, run_id, {m: where + m for m in measures})
+    elif client:
+        found = artifacts.artifact(client, run_id, where, fold_table)
+    if isinstance(found, schema.FoldValues):
+        return found
+    raise ValueError(f"{where}: {found or 'the values are too many for one tag, and not there'}")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -936,7 +906,7 @@ def are_finished(table: RunsTable) -> pd.Series:
 @dataclass(frozen=True)
 class _Experiment:
     """What tells whether an experiment belong to others: its datasets, the measures that most of
-    its runs have on new data, by each rule that may name methods their names, and whether it holds
+    its runs have on new data, its methods by each rule that may name them, and whether it holds
     finished runs with metrics.
     """
 
@@ -944,7 +914,7 @@ class _Experiment:
     ours: bool
     datasets: frozenset[str]
     measures: frozenset[str]
-    methods: Mapping[str, frozenset[str]]
+    methods: frozenset[tuple[str, str]]
     usable: bool
 
     @classmethod
@@ -954,33 +924,28 @@ class _Experiment:
         tops, used = found.tops, found.used
         counts = found.values.notna().sum()
         told = {m for m, n in counts.items() if 2 * n > len(used) and not is_bookkeeping(m)}
-        there = [rule for rule in _METHOD_RULES if "{}s.{}".format(*key_of(rule)) in table.frame]
-        rules = selection.method_by or ("estimator", "run_name", *there)
-        by_rule = {rule: {*Rule("method", (rule,)).names(tops)} for rule in rules}
-        by_rule["tag"] = {*tops.tag(schema.TAG_METHOD)}
+        rules = selection.method_by or ("estimator", "run_name", *_METHOD_RULES)
+        named = {rule: Rule("method", (rule,)).names(tops) for rule in rules}
+        named["tag"] = tops.tag(schema.TAG_METHOD)
         data = Rule("dataset", (selection.dataset_by,) if selection.dataset_by else ())
         return cls(
             name,
             len(used) > 0 and bool(used.ours.all()),
             frozenset(data.names(tops)),
             frozenset(told - of_training(told)),
-            {rule: frozenset(texts - {""}) for rule, texts in by_rule.items() if texts - {""}},
+            frozenset((rule, text) for rule, texts in named.items() for text in {*texts} - {""}),
             len(used) > 0,
         )
 
     def belongs_to(self, other: _Experiment) -> bool:
-        """The same measures, methods in common, and data apart."""
+        """The same measures, methods in common by some rule, and data apart."""
         if self.ours != other.ours or self.datasets & other.datasets:
             return False
-        shared = {
-            rule: self.methods[rule] & names
-            for rule, names in other.methods.items()
-            if rule in self.methods
-        }
-        in_common = any(
-            2 * len(names) >= max(len(self.methods[rule]), len(other.methods[rule]), 2)
-            for rule, names in shared.items()
+        own, others, shared = (
+            Counter(rule for rule, _ in named)
+            for named in (self.methods, other.methods, self.methods & other.methods)
         )
+        in_common = any(2 * n >= max(own[rule], others[rule], 2) for rule, n in shared.items())
         fewer = min(len(self.measures), len(other.measures))
         return in_common and 2 * len(self.measures & other.measures) >= max(fewer, 1)
 
