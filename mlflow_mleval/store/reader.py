@@ -6,7 +6,7 @@ all these apart, where that is too weak for a test that counts them.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, UserDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -17,12 +17,11 @@ import pandas as pd
 
 from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.measures.metric_names import (
-    by_measure,
+    calls_by_measure,
     direction_of,
     joined_term,
     of_training,
     proposed_direction,
-    term,
 )
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.selection import DIGEST, SINCE, Selection, key_of, name_parts, started
@@ -318,7 +317,8 @@ def settings(table: RunsTable, rules: Sequence[str]) -> pd.DataFrame:
         last = texts.map(lambda text: text.rpartition("/")[2], "ignore").astype(object)
         if are_named and texts.nunique() > 1 and ((last == runs) | last.isna()).all():
             continue
-        codes = texts.map(partial(_SEED_IN_TEXT.sub, ""), "ignore").astype("category").cat.codes
+        bare = texts.map(partial(_SEED_IN_TEXT.sub, ""), "ignore")
+        codes = bare.astype("category").cat.codes
         # what a search found is no setting of it
         columns[name] = codes.where(~searched | (not name.startswith("best_")), -1)
     return pd.DataFrame(columns, table.frame.index)
@@ -408,23 +408,14 @@ _DECODED: dict[str, Callable[[str], Any]] = {
 }
 
 
-class RunProfiles(Mapping[str, schema.ProfileTag]):
+class RunProfiles(UserDict[str, Any]):
     """The loss profiles that a run carries, "hard" and "soft"; a tag is decoded when it is asked
     for.
     """
 
-    def __init__(self, tags: Mapping[str, str]) -> None:
-        self._tags = tags
-
     def __getitem__(self, kind: str) -> schema.ProfileTag:
         decode = schema.decode_profile if kind == "hard" else schema.decode_soft_profile
-        return decode(self._tags[kind])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tags)
-
-    def __len__(self) -> int:
-        return len(self._tags)
+        return decode(self.data[kind])
 
 
 @dataclass(frozen=True)
@@ -545,14 +536,15 @@ def results_of_runs(
 def _why_none(table: RunsTable, rows: pd.DataFrame) -> Iterator[tuple[pd.Series, Any]]:
     """Which runs hold no results, whatever these are of, and why; the first reason counts."""
     versions = table.tag(schema.TAG_SCHEMA, str(schema.SCHEMA_VERSION))
-    newer = versions.map(lambda version: schema.newer_schema({schema.TAG_SCHEMA: version}) or "")
+    newer = versions.map(lambda text: schema.newer_schema({schema.TAG_SCHEMA: text}) or "")
     yield newer != "", NEWER + newer.str.removeprefix("schema ").str.rstrip(".")
     yield table.is_child & (~table.ours | table.has(f"tags.{schema.TAG_TRIAL}")), CHILD
     status, stated = rows["status"], rows["conventions"]
     yield status == schema.INCOMPLETE, "written in part only; import or log again"
     yield ~status.isin([schema.COMPLETE, schema.DNF]), "status " + status
     known = f"are none of {some(schema.CONVENTIONS)}"
-    yield ~stated.isin(schema.CONVENTIONS), "its conventions, " + stated.map(quoted) + f", {known}"
+    odd = "its conventions, " + stated.map(quoted) + f", {known}"
+    yield ~stated.isin(schema.CONVENTIONS), odd
     timeless = table.frame["started"].abs() > MOST_MS
     yield timeless, "it is said to have started at what is no time"
 
@@ -626,22 +618,11 @@ def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
         # beside our own metrics, somebody else's "accuracy" is another accuracy
         others[measure] = np.where(has_own, np.nan, others[measure])
         plain[measure] = ~np.isnan(others[measure])
-    keys = _joined_calls(others, ~has_own)
-    # metrics by which libraries call one measure stand under one name, where each run has one
-    alike = grouped((joined_term(name), name) for name in others)
-    alike.pop("", None)
-    for whole, names in alike.items():
-        columns = np.where(has_own, np.nan, np.array([*map(others.get, names)]))
-        there = ~np.isnan(columns)
-        if len(names) < 2 or (there.sum(axis=0) > 1).any():
-            continue
-        for name in names:
-            others[name] = np.where(has_own, others[name], np.nan)
-        any_of_them = there.any(axis=0)
-        at = np.where(any_of_them, there.argmax(axis=0), -1)
-        keys[whole] = np.array([*names, ""], dtype=object)[at]
-        old = others.get(whole, np.nan)
-        others[whole] = np.where(any_of_them, np.nansum(columns, axis=0), old)
+    keys: dict[str, np.ndarray] = {}
+    for measure, calls in calls_by_measure(others).items():
+        _join(others, keys, measure, calls, ~has_own)
+    for measure, calls in _alike(others, ~has_own):
+        _join(others, keys, measure, calls, ~has_own)
     for measure, column in others.items():
         held = own.get(measure, np.nan)
         own[measure] = np.where(np.isnan(held), column, held)
@@ -650,37 +631,42 @@ def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
     return values, pd.DataFrame(plain, index), pd.DataFrame(keys, index)
 
 
-def _joined_calls(columns: dict[str, np.ndarray], among: np.ndarray) -> dict[str, np.ndarray]:
-    """Put metrics that MLflow named after a call under their measure; returns under which keys they
-    stand in the runs. Runs that have the same of them are read alike.
+def _alike(
+    columns: Mapping[str, np.ndarray], among: np.ndarray
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """The metrics by which libraries call one measure, by its name, where no run has two."""
+    alike = grouped((joined_term(name), (name, "")) for name in columns)
+    for measure, calls in alike.items():
+        n = np.sum([~np.isnan(columns[name]) & among for name, _ in calls], axis=0)
+        if measure and len(calls) > 1 and n.max(initial=0) <= 1:
+            yield measure, calls
+
+
+def _join(
+    columns: dict[str, np.ndarray],
+    keys: dict[str, np.ndarray],
+    measure: str,
+    calls: Sequence[tuple[str, str]],
+    among: np.ndarray,
+) -> None:
+    """Put metrics under the measure that they are, where a run has none of that name: the last that
+    it has, whose key goes to the keys; others of the same variable are the same.
     """
-    called = {m: known.measure for m in columns if (known := term(m)) and known.variable}
-    if not called:
-        return {}
-    measures = {*called.values()}
-    plain = [m for m in columns if m.removeprefix("val_").removeprefix("training_") in measures]
-    names = [*dict.fromkeys([*called, *plain])]
-    there = ~np.isnan(np.array([*map(columns.get, names)])) & among
-    patterns, which = np.unique(there.T, axis=0, return_inverse=True)
-    found: dict[str, np.ndarray] = {}
-    joined: dict[str, np.ndarray] = {}
-    for i, pattern in enumerate(patterns):
-        held = {name: 0.0 for name, has in zip(names, pattern, strict=True) if has}
-        left, keys = by_measure(held)
-        rows = which.ravel() == i
-        for measure, key in keys.items():
-            column = joined.setdefault(measure, np.full(len(among), np.nan))
-            column[rows] = columns[key][rows]
-            found.setdefault(measure, np.full(len(among), "", dtype=object))[rows] = key
-        for name in held.keys() - left.keys():
-            columns[name] = np.where(rows, np.nan, columns[name])
-    for measure, column in joined.items():
-        old = columns.get(measure, np.nan)
-        columns[measure] = np.where(np.isnan(column), old, column)
-    for name in called:
+    names, variables = (np.array(texts, dtype=object) for texts in zip(*calls, strict=True))
+    held = np.where(among, np.array([*map(columns.get, names)]), np.nan)
+    last = len(names) - 1 - (~np.isnan(held))[::-1].argmax(axis=0)
+    value = np.take_along_axis(held, last[np.newaxis], axis=0)[0]
+    for name, variable in calls:
+        taken = ~np.isnan(value) & (variables[last] == variable)
+        columns[name] = np.where(taken, np.nan, columns[name])
+    old = columns.get(measure, np.full(len(among), np.nan))
+    free = np.isnan(old) & ~np.isnan(value)
+    if free.any():
+        columns[measure] = np.where(free, value, old)
+        keys[measure] = np.where(free, names[last], keys.get(measure, ""))
+    for name in names:
         if np.isnan(columns[name]).all():
             del columns[name]
-    return found
 
 
 def _with_folds(
@@ -691,7 +677,7 @@ def _with_folds(
     """
     folds = rows["run_id"].map(table.by_fold).dropna()
     means = pd.DataFrame(
-        [{m: np.mean(held) for m, held in of_run.values.items()} for of_run in folds], folds.index
+        [{m: np.mean(held) for m, held in each.values.items()} for each in folds], folds.index
     )
     means = means.astype(float).replace([np.inf, -np.inf], np.nan)
     if len(means.columns):
