@@ -225,8 +225,8 @@ class _Gathering:
             values = self.results.values[self.cell.isin(cells)]
             there = sorted(values.dropna(axis=1, how="all"))
             raise MeasureError(
-                f"no run of {which} has {metric!r}, by which to choose; there are {some(there)}."
-                f"{did_you_mean([metric], there)}"
+                f"no run of {which} has {metric!r}, by which to choose; there are "
+                f"{some(there)}.{did_you_mean([metric], there)}"
             )
         sizes = sign_of(metric, self.selection) * means.dropna()
         best = sizes.groupby(level=0, sort=False).idxmax()
@@ -262,8 +262,8 @@ class _Gathering:
         """The cells, and in what how many runs of each differ."""
         sizes = self.cell.value_counts()
         return [
-            (self.named(cell), f"{count(int(sizes[cell]), 'run')} that differ in {some(names, 6)}")
-            for cell, names in mixed.items()
+            (self.named(c), f"{count(int(sizes[c]), 'run')} that differ in {some(names, 6)}")
+            for c, names in mixed.items()
         ]
 
     def to_choose_by(self, cells: Collection[int]) -> tuple[str, bool]:
@@ -364,8 +364,9 @@ class _Gathering:
         # those that finished come last
         ranked = order.iloc[np.lexsort((members.finished, order))]
         last = ranked.drop_duplicates(keep="last")
-        among = members.rows["selected_among"].groupby(order).agg(["size", "max"]).to_numpy()
-        said = {"label": last.index, "n": among[:, 0], "selected_among": among[:, 1]}
+        among = members.rows["selected_among"].groupby(order)
+        n, most = among.size().to_numpy(), among.max().to_numpy()
+        said = {"label": last.index, "n": n, "selected_among": most}
         rows = members.at(last.index).rows.assign(**said)
         rows.index = pd.MultiIndex.from_frame(rows[["dataset", "method"]].astype("str"))
         values = members.values
@@ -392,8 +393,9 @@ def gather(
     chosen: Chosen = {}
     if policy == "latest":
         gone = found.cell.duplicated(keep="last")
-        passed = f"{count(int(gone.sum()), 'run')} {agree(int(gone.sum()), 'was')} passed over, "
-        found.keep(~gone, f"{passed}because a later one of the same method and dataset counts")
+        n = int(gone.sum())
+        passed = f"{count(n, 'run')} {agree(n, 'was')} passed over, because a later one "
+        found.keep(~gone, f"{passed}of the same method and dataset counts")
     elif mixed and policy in ("error", "latest-data"):
         raise found.refuse(mixed)
     elif mixed and policy == "mean":
@@ -505,8 +507,9 @@ class Searches:
         """The searches whose trials these runs are."""
         parents = children.parent.groupby(children.parent, sort=False)
         names, codes = children.codes()
-        codes = pd.DataFrame(codes, children.frame.index, names).groupby(children.parent).nunique()
-        several = zip(codes.index, codes.to_numpy(int) > 1, strict=True)
+        table = pd.DataFrame(codes, children.frame.index, names)
+        several = table.groupby(children.parent).nunique()
+        several = zip(several.index, several.to_numpy(int) > 1, strict=True)
         params = {parent: [*compress(names, differ)] for parent, differ in several}
         return cls(children, parents.indices, params)
 
@@ -730,15 +733,16 @@ def study_folds(
     rounded = [label for label, values in held.items() if values.digits]
     if rounded:
         names = some(cells.members.at(pd.Index(rounded)).titles, 3)
-        what = f"Values by fold of {count(len(rounded), 'run')} are rounded to few digits, because "
-        notes.append(f"{what}there are many ({names}).")
+        what = f"Values by fold of {count(len(rounded), 'run')} are rounded to few digits"
+        notes.append(f"{what}, because there are many ({names}).")
     rows = cells.members.rows.loc[held.index, ["dataset", "method", "split_digest"]]
     rows["folds"] = held.map(lambda values: tuple(sorted(values.folds)))
     by_cell = rows.groupby(["dataset", "method"], sort=False)
     kinds = by_cell["folds"].nunique()
     splits = by_cell["split_digest"].agg(list).map(schema.differ).eq(True)
     for cell in kinds.index[(kinds > 1) | splits]:
-        differ = "have different folds" if kinds[cell] > 1 else "split the data in different ways"
+        differ = "split the data in different ways"
+        differ = "have different folds" if kinds[cell] > 1 else differ
         why = Message(f"its repeats {differ}; ", FILTER, " chooses one of them")
         excluded.append(Excluded("folds", result_name(*cell), why))
     alike = kinds.index[(kinds == 1) & ~splits]
@@ -755,10 +759,10 @@ def _by_fold(rows: pd.DataFrame, parts: pd.Series, used: Sequence[str]) -> pd.Da
     folds = [*chain.from_iterable(part.folds for part in parts)]
     keys = [rows["dataset"].repeat(n), rows["method"].repeat(n), folds]
     index = pd.MultiIndex.from_arrays(keys, names=["dataset", "method", "fold"])
-    columns = {
-        m: [*chain.from_iterable(part.values.get(m, [np.nan] * len(part.folds)) for part in parts)]
-        for m in used
-    }
+    columns = {}
+    for m in used:
+        held = (part.values.get(m, [np.nan] * len(part.folds)) for part in parts)
+        columns[m] = [*chain.from_iterable(held)]
     frame = pd.DataFrame(columns, index, dtype=float).dropna(axis=1, how="all")
     if frame.empty or index.is_unique:
         return None if frame.empty else frame
@@ -793,7 +797,8 @@ def _folds_of_runs(
         if isinstance(why, str):
             kind = "artifact" if far[label] else "tag"
             excluded.append(Excluded(kind, f"{schema.TAG_FOLDS} of {titles[label]}", why))
-    return pd.Series({at: of for at, of in held.items() if not isinstance(of, str)}, dtype=object)
+    sound = {label: of for label, of in held.items() if not isinstance(of, str)}
+    return pd.Series(sound, dtype=object)
 
 
 def _elsewhere(
@@ -816,7 +821,8 @@ def _elsewhere(
         found = artifacts.artifact(client, run_id, where, fold_table)
     if isinstance(found, schema.FoldValues):
         return found
-    raise ValueError(f"{where}: {found or 'the values are too many for one tag, and not there'}")
+    why = found or "the values are too many for one tag, and not there"
+    raise ValueError(f"{where}: {why}")
 
 
 # --------------------------------------------------------------------------------------------------

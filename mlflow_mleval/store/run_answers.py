@@ -102,13 +102,15 @@ def read_traces(
 
 def _answers_said(said: pd.DataFrame, about: pd.DataFrame) -> Answers:
     """The answers of a run of which scorers said this; several values of one are their mean."""
-    words = grouped(said.loc[said["word"] != "", ["measure", "word"]].itertuples(index=False))
+    in_words = said.loc[said["word"] != "", ["measure", "word"]]
+    words = grouped(in_words.itertuples(index=False))
     notes = [unclear(measure, [*dict.fromkeys(texts)]) for measure, texts in words.items()]
     measures = [m for m in said["measure"].unique() if m not in words]
     if not measures:
         why = " ".join(notes).removesuffix(".")
         raise ValueError(why or "none of its traces has an assessment by a scorer")
-    means = said.astype({"number": float}).groupby(["row", "measure"])["number"].mean().unstack()
+    numbers = said.astype({"number": float}).groupby(["row", "measure"])["number"]
+    means = numbers.mean().unstack()
     passing = said.groupby("measure")["passes"].all()
     versions = grouped(said[["scorer", "version"]].itertuples(index=False))
     return Answers(
@@ -386,7 +388,8 @@ def _key_columns(tables: Sequence[_Table]) -> list[str]:
         {c: {*map(_json_text, frame[c])} for c in frame if c not in scores}
         for frame, _, _ in tables
     ]
-    return [c for c in texts[0] if all(of.get(c) == texts[0][c] for of in texts)] if texts else []
+    first = texts[0] if texts else {}
+    return [c for c, known in first.items() if all(of.get(c) == known for of in texts)]
 
 
 def _json_text(value: object) -> str:
@@ -425,11 +428,12 @@ def _answers_of_table(
             )
         values[measure] = numbers
         passing += [measure] if all(passes for _, passes in found) else []
+    asked = [*map(question_shown, frame[[*keys]].to_dict("records"))]
     # MLflow calls the column of a scorer a score, or the run has its mean
     means = {key.removesuffix("/mean").removesuffix("/v1") for key in run.data.metrics}
     return Answers(
         pd.DataFrame(values, index=index, dtype=float),
-        about.assign(link="", asked=[*map(question_shown, frame[[*keys]].to_dict("records"))]),
+        about.assign(link="", asked=asked),
         digest(run),
         counted(run),
         {m: "" for m, column in columns.items() if column.endswith(_SCORE) or m in means},

@@ -133,7 +133,8 @@ def _tables(
             _series(path, measure)
         return path, frozenset(head.names), (head.metadata or {}).get(schema.INSTANCE_TRUTH)
 
-    found = pd.Series(artifacts.at_once(fetch, methods.index), methods.index, dtype=object).dropna()
+    read = artifacts.at_once(fetch, methods.index)
+    found = pd.Series(read, methods.index, dtype=object).dropna()
     unread = found[[isinstance(of, str) for of in found]]
     broken = [
         f"The values by instance of {methods[i]} (run {i}) are left out: {why}."
