@@ -669,7 +669,8 @@ class FoldRule:
 
         if self.rule == "children":
             return _children(client(), others)
-        found = artifacts.at_once(values_of_run, others.rows())
+        each = artifacts.at_once if self.rule == "steps" else map
+        found = each(values_of_run, others.rows())
         runs = [*zip(others.frame["run_id"], others.titles, found, strict=True)]
         excluded += [
             Excluded("folds", title, why) for _, title, why in runs if isinstance(why, str)
@@ -791,7 +792,8 @@ def _folds_of_runs(
 
     far = tags.str.contains('"omitted"', regex=False)  # which takes requests, several at a time
     found = {label: store.of_one_run(partial(read, label)) for label in tags.index[~far]}
-    found |= zip(tags.index[far], artifacts.at_once(read, tags.index[far]), strict=True)
+    if far.any():  # else no store is needed
+        found |= zip(tags.index[far], artifacts.at_once(read, tags.index[far]), strict=True)
     held = {label: found[label] for label in tags.index}
     for label, why in held.items():
         if isinstance(why, str):
