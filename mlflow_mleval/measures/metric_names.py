@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mlflow_mleval.measures.registry import MEASURES, Direction, meant
-from mlflow_mleval.sentences import DECLARE, Message
+from mlflow_mleval.sentences import DECLARE, Message, grouped
 
 #: On which data a metric was measured, the most telling first.
 HELD_OUT = "held-out"
@@ -251,25 +251,16 @@ def of_training(names: Collection[str]) -> set[str]:
     return found
 
 
-def by_measure(metrics: Mapping[str, float]) -> tuple[dict[str, float], dict[str, str]]:
-    """The metrics of a run with MLflow's calls under their measure, and the keys of these."""
-    called: dict[str, list[tuple[Term, str]]] = {}
-    for key in metrics:
-        known = term(key)
-        if known is not None and known.variable:
-            called.setdefault(_BEFORE[known.data] + known.measure, []).append((known, key))
-    if not called:
-        return dict(metrics), {}
-    keys: dict[str, str] = {}
-    gone: set[str] = set()
-    for measure, calls in called.items():
-        calls.sort(key=lambda item: ("test" in item[0].variable.lower(), item[0].call))
-        variable = calls[-1][0].variable
-        if measure not in metrics:
-            keys[measure] = calls[-1][1]
-        gone.update(key for known, key in calls if known.variable == variable)
-    others = {key: value for key, value in metrics.items() if key not in gone}
-    return others | {measure: metrics[key] for measure, key in keys.items()}, keys
+def calls_by_measure(names: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
+    """By measure the metrics that MLflow named after calls, with the variable of each; the last
+    call on test data, else the last, stands last.
+
+    >>> calls_by_measure(["SVC_score_X_test", "f1", "RF_score_Xb"])
+    {'score': [('RF_score_Xb', 'Xb'), ('SVC_score_X_test', 'X_test')]}
+    """
+    calls = [(known, name) for name in names if (known := term(name)) and known.variable]
+    calls.sort(key=lambda call: ("test" in call[0].variable.lower(), call[0].call))
+    return grouped((_BEFORE[of.data] + of.measure, (name, of.variable)) for of, name in calls)
 
 
 #: Words of names by which a direction is proposed; it holds once somebody has confirmed it.

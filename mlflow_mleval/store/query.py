@@ -330,10 +330,7 @@ class _Loading:
         used, cells, notes = self.choose(cells, trials.among, steps)
         folds, fold_notes = study_folds(self.client, cells, used, self.excluded)
         members = cells.members
-        broken = members.where(members.rows["run_id"].isin(members.broken))
-        for title, run_id in zip(broken.titles, broken.rows["run_id"], strict=True):
-            tags = members.broken[run_id].items()
-            self.excluded += [Excluded("tag", f"{tag} of {title}", why) for tag, why in tags]
+        self.excluded += members.unreadable()
         values = cells.values.reindex(columns=used)
         newer = [each.name for each in self.excluded if each.reason.startswith(NEWER)]
         return Study(

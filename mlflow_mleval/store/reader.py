@@ -6,11 +6,10 @@ all these apart, where that is too weak for a test that counts them.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, UserDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,12 +17,11 @@ import pandas as pd
 
 from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.measures.metric_names import (
-    by_measure,
+    calls_by_measure,
     direction_of,
     joined_term,
     of_training,
     proposed_direction,
-    term,
 )
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.selection import DIGEST, SINCE, Selection, key_of, name_parts, started
@@ -42,7 +40,7 @@ from mlflow_mleval.sentences import (
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.runs_table import MOST_MS, NAMELESS, RunsTable
 from mlflow_mleval.store.schema import MAX_DIGITS, bounded_json
-from mlflow_mleval.study import NEWER, Cell, Factor
+from mlflow_mleval.study import NEWER, Cell, Excluded, Factor
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -193,12 +191,11 @@ def period_doubts(rules: Sequence[str], table: RunsTable) -> list[str]:
     doubts = []
     for rule in (rule for rule in rules if key_of(rule)[0] == SINCE):
         periods = Rule("method", (rule,)).names(table)
-        names, codes = settings(table, rules)
-        told = dict(zip(names, codes.T, strict=True))
+        told = dict(settings(table, rules).items())
         if len(rules) == 1:
             methods, by = Rule("method").named(table)
             if not (by == "run_name").any() or methods.nunique() < len(methods):
-                told = {"method": pd.factorize(methods)[0], **told}
+                told = {"method": methods, **told}
         differ = []
         for name, held in told.items():
             shares = pd.crosstab(periods, held, normalize="index")
@@ -303,44 +300,28 @@ def repeat_names(table: RunsTable, rules: Sequence[str]) -> pd.Series:
     return names
 
 
-def settings(table: RunsTable, rules: Sequence[str]) -> tuple[list[str], np.ndarray]:
+def settings(table: RunsTable, rules: Sequence[str]) -> pd.DataFrame:
     """The params in which repeats of a run are equal, without seeds and what tells repeats apart,
-    and a number for each value, −1 where there is none: runs x params.
+    as a number for each value, −1 where there is none.
     """
     gone = {key for kind, key in map(key_of, rules) if kind == "param"}
-    names, codes = table.codes()
-    runs = table.frame["run_name"]
-    # no settings are params that hold no more than the run's name, as it is or at the end of a
-    # path: what Trainers log as run_name and output_dir
-    are_named = len(runs) > 0 and not any(map(MADE_UP.fullmatch, runs.unique()))
-    for name in names if are_named else ():
+    searched, runs = table.has("metrics.best_cv_score"), table.frame["run_name"]
+    are_named = not any(map(MADE_UP.fullmatch, runs.unique()))
+    columns = {}
+    for name in table.names["params"]:
         texts = table.frame[f"params.{name}"]
-        if str(texts.iloc[0]).rpartition("/")[2] == runs.iloc[0] and texts.nunique() > 1:
-            last = texts.astype(object).where(texts.notna(), runs).map(str)
-            if (last.str.rpartition("/")[2] == runs).all():
-                gone.add(name)
-    kept = np.array([not (is_seed(name) or name in gone) for name in names], bool)
-    names, codes = [*compress(names, kept)], codes[:, kept]
-    found = table.has("metrics.best_cv_score").to_numpy()
-    for i, name in enumerate(names):
-        if name.startswith("best_"):  # what a search found is no setting of it
-            codes[found, i] = -1
-        texts = table.frame[f"params.{name}"].cat.categories
-        bare = [_SEED_IN_TEXT.sub("", text) for text in texts]
-        if len({*bare}) < len(bare):
-            same = pd.factorize(np.array(bare, dtype=object))[0]
-            codes[:, i] = np.where(codes[:, i] < 0, -1, same[codes[:, i]])
-    return names, codes
-
-
-def differing(names: Sequence[str], codes: np.ndarray) -> list[str]:
-    """The names that have several values among these rows; one that some lack has.
-
-    >>> differing(["lr", "depth"], np.array([[0, 1], [1, 1]]))
-    ['lr']
-    """
-    several = (codes != codes[:1]).any(axis=0)
-    return [name for name, differs in zip(names, several, strict=True) if differs]
+        if is_seed(name) or name in gone or texts.isna().all():
+            continue
+        # no settings are params that hold no more than the run's name, as it is or at the end of a
+        # path: what Trainers log as run_name and output_dir
+        last = texts.map(lambda text: text.rpartition("/")[2], "ignore").astype(object)
+        if are_named and texts.nunique() > 1 and ((last == runs) | last.isna()).all():
+            continue
+        bare = texts.map(partial(_SEED_IN_TEXT.sub, ""), "ignore")
+        codes = bare.astype("category").cat.codes
+        # what a search found is no setting of it
+        columns[name] = codes.where(~searched | (not name.startswith("best_")), -1)
+    return pd.DataFrame(columns, table.frame.index)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -419,25 +400,22 @@ _TAGS = {
     "folds": schema.TAG_FOLDS,
     "commit": "mlflow.source.git.commit",
 }
+#: Tags that are read, and listed where they cannot be.
+_DECODED: dict[str, Callable[[str], Any]] = {
+    schema.TAG_FOLD_SIZES: schema.decode_fold_sizes,
+    schema.TAG_WITHDRAWN: schema.decode_withdrawn,
+    schema.TAG_RUN: schema.decode,
+}
 
 
-class RunProfiles(Mapping[str, schema.ProfileTag]):
+class RunProfiles(UserDict[str, Any]):
     """The loss profiles that a run carries, "hard" and "soft"; a tag is decoded when it is asked
     for.
     """
 
-    def __init__(self, tags: Mapping[str, str]) -> None:
-        self._tags = tags
-
     def __getitem__(self, kind: str) -> schema.ProfileTag:
         decode = schema.decode_profile if kind == "hard" else schema.decode_soft_profile
-        return decode(self._tags[kind])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tags)
-
-    def __len__(self) -> int:
-        return len(self._tags)
+        return decode(self.data[kind])
 
 
 @dataclass(frozen=True)
@@ -452,7 +430,6 @@ class Results:
     values: One column a measure, NaN where a run has none.
     plain: Which of them were logged without our prefix, though they are named like our measures.
     keys: The metrics whose names MLflow made of calls, by measure, empty where there is none.
-    broken: By run id and tag, why it cannot be read.
     """
 
     table: RunsTable
@@ -460,7 +437,6 @@ class Results:
     values: pd.DataFrame
     plain: pd.DataFrame
     keys: pd.DataFrame
-    broken: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -498,6 +474,14 @@ class Results:
         # what a run has not is NaN
         return RunProfiles({k: text for k, text in held.items() if text and isinstance(text, str)})
 
+    def unreadable(self) -> Iterator[Excluded]:
+        """The tags that cannot be read."""
+        titles = self.titles
+        for tag in _DECODED:
+            for at, why in _read(self.table, tag).items():
+                if isinstance(why, str):
+                    yield Excluded("tag", f"{tag} of {titles[at]}", why)
+
     def unusable(self) -> dict[Cell, dict[str, float]]:
         """By cell, measures of its runs whose values are no results."""
         found: dict[Cell, dict[str, float]] = {}
@@ -523,110 +507,89 @@ def results_of_runs(
 
     Measures that have values by fold get their mean; `wanted` tells whether a measure may count.
     """
-    state = table.frame["status"].replace("FINISHED", schema.COMPLETE)
-    status = table.tag(schema.TAG_STATUS, state)
-    conventions = table.tag(schema.TAG_CONVENTIONS, schema.UNKNOWN_CONVENTIONS)
-    reasons = _why_none(table, status, conventions)
-    named = []
+    rows = _rows_of_runs(table, rules, selection)
+    reasons = pd.Series("", rows.index, dtype=object)
+    for mask, why in _why_none(table, rows):
+        left_out = mask & (reasons == "")
+        reasons[left_out] = why[left_out] if isinstance(why, pd.Series) else why
     for rule in rules:
-        names, by = rule.named(table)
-        named.append((names, by))
-        lacking = (reasons == "") & (names == "")
+        lacking = (reasons == "") & (rows[rule.what] == "")
         if lacking.any():
             reasons[lacking] = rule.lacking(table.where(lacking))
     usable = table.where(reasons == "")
-    rows, broken = _rows_of_results(usable, status, conventions, named, selection)
+    rows = rows.loc[usable.frame.index]
     values, plain, keys = measured(usable)
     values = _with_folds(usable, rows, values, plain)
     finished = rows["status"] == schema.COMPLETE
     values = values if finished.all() else values.where(finished)
-    results = Results(usable, rows, values, plain, keys, broken)
     counting = values[[m for m in values if wanted(m)]].notna().any(axis=1)
-    strangers = results.finished & ~usable.ours & ~counting
-    for at in rows.index[strangers]:
+    for at in rows.index[finished & ~usable.ours & ~counting]:
         reasons[at] = _unmeasured([m for m in values if not np.isnan(values.at[at, m])])
     if not (selection.method_by or selection.dataset_by) and table.ours.any():
         beside = Argument("method_by"), " and ", Argument("dataset_by")
         why = Message(f"no tag {schema.TAG_METHOD}; ", *beside, " say how to read such a run")
         reasons[(reasons == "") & ~table.ours] = why
+    results = Results(usable, rows, values, plain, keys)
     return results.where(reasons[rows.index] == ""), reasons
 
 
-def _why_none(table: RunsTable, status: pd.Series, conventions: pd.Series) -> pd.Series:
-    """Why runs hold no results, whatever these are of; empty where they may."""
-    reasons = pd.Series("", table.frame.index, dtype=object)
-
-    def leave_out(mask: Any, why: Any) -> None:
-        mask = (reasons == "") & mask
-        reasons[mask] = why[mask] if isinstance(why, pd.Series) else why
-
-    versions = table.tag(schema.TAG_SCHEMA)
-    for version in versions[table.has(f"tags.{schema.TAG_SCHEMA}")].unique():
-        if newer := schema.newer_schema({schema.TAG_SCHEMA: version}):
-            leave_out(versions == version, NEWER + newer.removeprefix("schema ").rstrip("."))
-    leave_out(table.is_child & (~table.ours | table.has(f"tags.{schema.TAG_TRIAL}")), CHILD)
-    leave_out(status == schema.INCOMPLETE, "written in part only; import or log again")
-    leave_out(~status.isin([schema.COMPLETE, schema.DNF]), "status " + status)
+def _why_none(table: RunsTable, rows: pd.DataFrame) -> Iterator[tuple[pd.Series, Any]]:
+    """Which runs hold no results, whatever these are of, and why; the first reason counts."""
+    versions = table.tag(schema.TAG_SCHEMA, str(schema.SCHEMA_VERSION))
+    newer = versions.map(lambda text: schema.newer_schema({schema.TAG_SCHEMA: text}) or "")
+    yield newer != "", NEWER + newer.str.removeprefix("schema ").str.rstrip(".")
+    yield table.is_child & (~table.ours | table.has(f"tags.{schema.TAG_TRIAL}")), CHILD
+    status, stated = rows["status"], rows["conventions"]
+    yield status == schema.INCOMPLETE, "written in part only; import or log again"
+    yield ~status.isin([schema.COMPLETE, schema.DNF]), "status " + status
     known = f"are none of {some(schema.CONVENTIONS)}"
-    for other in conventions[~conventions.isin(schema.CONVENTIONS)].unique():
-        leave_out(conventions == other, f"its conventions, {quoted(other)}, {known}")
+    odd = "its conventions, " + stated.map(quoted) + f", {known}"
+    yield ~stated.isin(schema.CONVENTIONS), odd
     timeless = table.frame["started"].abs() > MOST_MS
-    leave_out(timeless, "it is said to have started at what is no time")
-    return reasons
+    yield timeless, "it is said to have started at what is no time"
 
 
-def _rows_of_results(
-    table: RunsTable,
-    status: pd.Series,
-    conventions: pd.Series,
-    named: list[tuple[pd.Series, pd.Series]],
-    selection: Selection,
-) -> tuple[pd.DataFrame, dict[str, dict[str, str]]]:
-    """What results say of themselves, and by run id the tags that cannot be read."""
-    index, ids = table.frame.index, table.frame["run_id"]
-    (methods, method_by), (datasets, dataset_by) = named
-    broken: dict[str, dict[str, str]] = {}
-    sizes: dict[str, list[tuple[int, ...]]] = {"n_train": [()] * len(index)}
-    sizes["n_test"] = [()] * len(index)
-    checks: dict[str, Callable[[str], Any]] = {
-        schema.TAG_FOLD_SIZES: schema.decode_fold_sizes,
-        schema.TAG_WITHDRAWN: schema.decode_withdrawn,
-        schema.TAG_RUN: schema.decode,
+def _rows_of_runs(table: RunsTable, rules: tuple[Rule, Rule], selection: Selection) -> pd.DataFrame:
+    """What runs say of themselves."""
+    index = table.frame.index
+    sizes = _read(table, schema.TAG_FOLD_SIZES).reindex(index)
+    of_folds = {
+        name: [held[name] if isinstance(held, dict) else () for held in sizes]
+        for name in ("n_train", "n_test")
     }
-    for tag, decode in checks.items():
-        texts = table.tag(tag)
-        known: dict[str, Any] = {}
-        for i in np.flatnonzero(texts != ""):
-            text = texts.iloc[i]
-            if text not in known:
-                try:
-                    known[text] = decode(text)
-                except ValueError as error:
-                    known[text] = str(error).rstrip(".")
-            if isinstance(known[text], str):
-                broken.setdefault(ids.iloc[i], {})[tag] = known[text]
-            elif tag == schema.TAG_FOLD_SIZES:
-                for name, held in known[text].items():
-                    sizes[name][i] = held
     among = table.tag(schema.TAG_SELECTED)
     is_number = among.str.isdecimal() & (among.str.len() < MAX_DIGITS)
-    columns = {
+    state = table.frame["status"].replace("FINISHED", schema.COMPLETE)
+    started = table.frame["started"].clip(-MOST_MS, MOST_MS)
+    columns: dict[str, Any] = {
         **{name: table.frame[name] for name in ("run_id", "experiment_id", "experiment")},
-        "dataset": datasets[index],
-        "method": methods[index],
-        "method_by": method_by[index],
-        "dataset_by": dataset_by[index],
-        "status": status[index],
-        "conventions": conventions[index],
+        "status": table.tag(schema.TAG_STATUS, state),
+        "conventions": table.tag(schema.TAG_CONVENTIONS, schema.UNKNOWN_CONVENTIONS),
         "dataset_digest": digests(table),
-        **{name: pd.Series(held, index, dtype=object) for name, held in sizes.items()},
+        **of_folds,
         "selected_among": among.where(is_number, "1").astype(int),
         "searched": table.has(f"tags.{schema.TAG_SELECTED}"),
         "repeat": repeat_names(table, selection.repeats_by),
-        "start_time": pd.to_datetime(table.frame["started"], unit="ms", utc=True),
+        "start_time": pd.to_datetime(started, unit="ms", utc=True),
         **{name: table.tag(tag) for name, tag in _TAGS.items()},
     }
-    return pd.DataFrame(columns, index, copy=False), broken
+    for rule in rules:
+        columns[rule.what], columns[f"{rule.what}_by"] = rule.named(table)
+    return pd.DataFrame(columns, index, copy=False)
+
+
+def _read(table: RunsTable, tag: str) -> pd.Series:
+    """What a tag says of the runs that have it, or as a text why it cannot be read."""
+
+    def decoded(text: str) -> Any:
+        try:
+            return _DECODED[tag](text)
+        except ValueError as error:
+            return str(error).rstrip(".")
+
+    texts = table.tag(tag)
+    texts = texts[texts != ""]
+    return texts.map({text: decoded(text) for text in texts.unique()})
 
 
 def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -655,22 +618,11 @@ def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
         # beside our own metrics, somebody else's "accuracy" is another accuracy
         others[measure] = np.where(has_own, np.nan, others[measure])
         plain[measure] = ~np.isnan(others[measure])
-    keys = _joined_calls(others, ~has_own)
-    # metrics by which libraries call one measure stand under one name, where each run has one
-    alike = grouped((joined_term(name), name) for name in others)
-    alike.pop("", None)
-    for whole, names in alike.items():
-        columns = np.where(has_own, np.nan, np.array([*map(others.get, names)]))
-        there = ~np.isnan(columns)
-        if len(names) < 2 or (there.sum(axis=0) > 1).any():
-            continue
-        for name in names:
-            others[name] = np.where(has_own, others[name], np.nan)
-        any_of_them = there.any(axis=0)
-        at = np.where(any_of_them, there.argmax(axis=0), -1)
-        keys[whole] = np.array([*names, ""], dtype=object)[at]
-        old = others.get(whole, np.nan)
-        others[whole] = np.where(any_of_them, np.nansum(columns, axis=0), old)
+    keys: dict[str, np.ndarray] = {}
+    for measure, calls in calls_by_measure(others).items():
+        _join(others, keys, measure, calls, ~has_own)
+    for measure, calls in _alike(others, ~has_own):
+        _join(others, keys, measure, calls, ~has_own)
     for measure, column in others.items():
         held = own.get(measure, np.nan)
         own[measure] = np.where(np.isnan(held), column, held)
@@ -679,37 +631,42 @@ def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
     return values, pd.DataFrame(plain, index), pd.DataFrame(keys, index)
 
 
-def _joined_calls(columns: dict[str, np.ndarray], among: np.ndarray) -> dict[str, np.ndarray]:
-    """Put metrics that MLflow named after a call under their measure; returns under which keys they
-    stand in the runs. Runs that have the same of them are read alike.
+def _alike(
+    columns: Mapping[str, np.ndarray], among: np.ndarray
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """The metrics by which libraries call one measure, by its name, where no run has two."""
+    alike = grouped((joined_term(name), (name, "")) for name in columns)
+    for measure, calls in alike.items():
+        n = np.sum([~np.isnan(columns[name]) & among for name, _ in calls], axis=0)
+        if measure and len(calls) > 1 and n.max(initial=0) <= 1:
+            yield measure, calls
+
+
+def _join(
+    columns: dict[str, np.ndarray],
+    keys: dict[str, np.ndarray],
+    measure: str,
+    calls: Sequence[tuple[str, str]],
+    among: np.ndarray,
+) -> None:
+    """Put metrics under the measure that they are, where a run has none of that name: the last that
+    it has, whose key goes to the keys; others of the same variable are the same.
     """
-    called = {m: known.measure for m in columns if (known := term(m)) and known.variable}
-    if not called:
-        return {}
-    measures = {*called.values()}
-    plain = [m for m in columns if m.removeprefix("val_").removeprefix("training_") in measures]
-    names = [*dict.fromkeys([*called, *plain])]
-    there = ~np.isnan(np.array([*map(columns.get, names)])) & among
-    patterns, which = np.unique(there.T, axis=0, return_inverse=True)
-    found: dict[str, np.ndarray] = {}
-    joined: dict[str, np.ndarray] = {}
-    for i, pattern in enumerate(patterns):
-        held = {name: 0.0 for name, has in zip(names, pattern, strict=True) if has}
-        left, keys = by_measure(held)
-        rows = which.ravel() == i
-        for measure, key in keys.items():
-            column = joined.setdefault(measure, np.full(len(among), np.nan))
-            column[rows] = columns[key][rows]
-            found.setdefault(measure, np.full(len(among), "", dtype=object))[rows] = key
-        for name in held.keys() - left.keys():
-            columns[name] = np.where(rows, np.nan, columns[name])
-    for measure, column in joined.items():
-        old = columns.get(measure, np.nan)
-        columns[measure] = np.where(np.isnan(column), old, column)
-    for name in called:
+    names, variables = (np.array(texts, dtype=object) for texts in zip(*calls, strict=True))
+    held = np.where(among, np.array([*map(columns.get, names)]), np.nan)
+    last = len(names) - 1 - (~np.isnan(held))[::-1].argmax(axis=0)
+    value = np.take_along_axis(held, last[np.newaxis], axis=0)[0]
+    for name, variable in calls:
+        taken = ~np.isnan(value) & (variables[last] == variable)
+        columns[name] = np.where(taken, np.nan, columns[name])
+    old = columns.get(measure, np.full(len(among), np.nan))
+    free = np.isnan(old) & ~np.isnan(value)
+    if free.any():
+        columns[measure] = np.where(free, value, old)
+        keys[measure] = np.where(free, names[last], keys.get(measure, ""))
+    for name in names:
         if np.isnan(columns[name]).all():
             del columns[name]
-    return found
 
 
 def _with_folds(
@@ -718,25 +675,22 @@ def _with_folds(
     """The values with the means over folds, where they are numbers, of the runs with values by
     fold; over how many folds each run was made goes to the rows, as `Results` says.
     """
-    runs = rows["run_id"].items()
-    folds = {at: table.by_fold[run_id] for at, run_id in runs if run_id in table.by_fold}
-    of_runs = {
-        at: {m: float(np.mean(v)) for m, v in held.values.items()} for at, held in folds.items()
-    }
-    means = pd.DataFrame.from_dict(of_runs, orient="index", dtype=float)
-    means = means.replace([np.inf, -np.inf], np.nan).reindex(table.frame.index)
+    folds = rows["run_id"].map(table.by_fold).dropna()
+    means = pd.DataFrame(
+        [{m: np.mean(held) for m, held in each.values.items()} for each in folds], folds.index
+    )
+    means = means.astype(float).replace([np.inf, -np.inf], np.nan)
     if len(means.columns):
-        values = values.copy()  # in one piece: pandas warns of columns that join a hundred others
-    for m in means:
-        old = values.get(m, np.nan)
-        values[m] = means[m].where(means[m].notna(), old)
-        if m in MEASURES:
-            plain[m] = plain.get(m, False) | (means[m].notna() & ~table.ours)
+        order = dict.fromkeys([*values, *means])
+        values = means.combine_first(values).reindex(columns=[*order])
+    for m in MEASURES.keys() & means.columns:
+        own = means[m].notna().reindex(rows.index, fill_value=False)
+        plain[m] = plain.get(m, False) | (own & ~table.ours)
     told = values[[m for m in values if _OF_FOLDS.search(m)]].notna().any(axis=1)
-    protocols = pd.Series(np.where(told, -1, 1), rows.index)
+    protocols = told.map({True: -1, False: 1})
     protocols[rows["method_by"].str.startswith("tag:mleval.")] = 0
-    for at, held in folds.items():
-        protocols[at] = len(held.folds)
+    for at, of_run in folds.items():
+        protocols[at] = len(of_run.folds)
     sizes = rows["n_test"].map(len)
     rows["protocol"] = protocols.where(sizes == 0, sizes)
     return values

@@ -6,9 +6,11 @@ the steps of metrics; results of different kinds stay apart; and which experimen
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -33,9 +35,9 @@ from mlflow_mleval.measures.metric_names import (
 )
 from mlflow_mleval.measures.registry import MEASURES, meant
 from mlflow_mleval.selection import DIGEST, Progress, Selection, best_metric, in_silence, key_of
-from mlflow_mleval.sentences import Argument, Message, count, did_you_mean, grouped, some
+from mlflow_mleval.sentences import Argument, Message, agree, count, did_you_mean, grouped, some
 from mlflow_mleval.store import artifacts, schema, store
-from mlflow_mleval.store.reader import METHOD, Results, Rule, differing, is_seed, measured, settings
+from mlflow_mleval.store.reader import METHOD, Results, Rule, is_seed, measured, settings
 from mlflow_mleval.store.runs_table import RunsTable, read_children, read_store, result_name
 from mlflow_mleval.store.schema import computable, open_parquet, read_table
 from mlflow_mleval.study import Cell, Excluded
@@ -61,7 +63,7 @@ Chosen: TypeAlias = dict[Cell, tuple[str, int]]
 def check_repeats(results: Results, rules: Sequence[str]) -> None:
     """NoRunsError where no run has what was to name the repeats."""
     if rules and not (results.rows["repeat"] != "").any():
-        has, _ = settings(results.table, rules)
+        has = [*settings(results.table, rules)]
         guess = did_you_mean((key_of(rule)[1] for rule in rules), has)
         params = f" Their params are {some(has)}.{guess}" if has else ""
         raise NoRunsError(f"no run has {some(rules)}, which was to tell repeats apart.{params}")
@@ -121,51 +123,44 @@ class Cells:
 
 
 class _Gathering:
-    """Runs on their way to cells: which of them count, and which settings they have."""
+    """Runs on their way to cells.
+
+    By run: the number of its cell among the names, its settings, and the number of the candidate
+    that it is, which is one for equal settings and protocols.
+    """
 
     def __init__(self, results: Results, selection: Selection, searched: Mapping[str, set[str]]):
         self.results, self.selection = results, selection
         self.excluded: list[Excluded] = []
         rows = results.rows
-        self.cell = rows.groupby(["dataset", "method"], sort=False).ngroup()
-        names = rows.drop_duplicates(["dataset", "method"])[["dataset", "method"]]
-        self.names: list[Cell] = [*names.itertuples(index=False, name=None)]
-        self.params, self.codes = settings(results.table, selection.repeats_by)
-        for i, run_id in enumerate(rows["run_id"] if searched else ()):
-            own = searched.get(run_id, ())  # what was searched tells no repeats apart
-            self.codes[i, [name in own for name in self.params]] = -1
-        identity = rows["protocol"].to_numpy()
-        for column in self.codes.T if len(rows) > len(self.names) else ():
-            identity = pd.factorize(identity * (column.max() + 2) + column + 1)[0]
-        self.identity = pd.Series(identity, rows.index)
-        self.told = pd.Series((self.codes >= 0).any(axis=1), rows.index)
+        cells = rows.groupby(["dataset", "method"], sort=False)
+        self.cell, self.names = cells.ngroup(), cells.size().index.tolist()
+        self.settings = settings(results.table, selection.repeats_by)
+        for run_id, params in searched.items():  # what was searched tells no repeats apart
+            own = [name for name in self.settings if name in params]
+            self.settings.loc[rows["run_id"] == run_id, own] = -1
+        equal = [rows["protocol"], *map(self.settings.get, self.settings)]
+        self.candidate = rows.groupby(equal, sort=False).ngroup()
+
+    def named(self, cell: int) -> str:
+        return result_name(*self.names[cell])
 
     def keep(self, kept: pd.Series, reason: str) -> None:
         """Go on with these runs only; the others are listed."""
-        gone = self.results.where(~kept).titles
-        order = self.cell[gone.index].sort_values(kind="stable").index
-        self.excluded += [Excluded("run", name, reason) for name in gone[order]]
-        at = kept.to_numpy()
-        self.results, self.codes = self.results.where(at), self.codes[at]
-        self.cell, self.identity = self.cell[at], self.identity[at]
-        self.told = self.told[at]
-
-    def places(self) -> dict[int, np.ndarray]:
-        """By cell, in the order in which these came, the positions of its runs."""
-        return self.cell.groupby(self.cell, sort=True).indices
+        gone = self.results.at(self.cell[~kept].sort_values(kind="stable").index).titles
+        self.excluded += [Excluded("run", name, reason) for name in gone]
+        self.results, self.settings = self.results.where(kept), self.settings[kept]
+        self.cell, self.candidate = self.cell[kept], self.candidate[kept]
 
     def without_copies(self) -> None:
         """Of runs that say just the same only the last counts: a result that was logged twice is no
         second repeat.
         """
-        rows = self.results.rows
         several = self.cell.duplicated(keep=False)
-        if not several.any():
-            return
-        said = rows.loc[several, ["repeat", "status", "folds", "split_digest"]]
-        said = said.assign(cell=self.cell, identity=self.identity)
-        said = pd.concat([said, self.results.values[several]], axis=1)
-        copied = said.duplicated(keep="last").reindex(rows.index, fill_value=False)
+        said = self.results.rows.loc[several, ["repeat", "status", "folds", "split_digest"]]
+        said = said.assign(cell=self.cell[several], candidate=self.candidate[several])
+        copied = said.join(self.results.values, rsuffix=" ").duplicated(keep="last")
+        copied = copied.reindex(self.cell.index, fill_value=False)
         self.keep(~copied, "the same result was logged again")
 
     def of_latest_data(self) -> None:
@@ -180,19 +175,16 @@ class _Gathering:
 
     def refuse_other_data(self) -> None:
         """CandidatesError where runs of a cell are on different data."""
-        rows, chosen = self.results.rows, self.selection
-        known = rows[rows["dataset_digest"] != ""]
-        held = known.groupby(self.cell[known.index])["dataset_digest"].unique()
-        differ = {int(cell): digests for cell, digests in held.items() if schema.differ(digests)}
-        # data of one shape are splits of one dataset
-        shapes = self.results.table.frame["shape"].groupby(self.cell).agg(["nunique", "min"])
-        alike = shapes.index[(shapes["nunique"] == 1) & (shapes["min"] != "")]
-        differ = {cell: digests for cell, digests in differ.items() if cell not in alike}
-        if not differ:
-            return
+        digests = self.results.rows["dataset_digest"].groupby(self.cell).unique()
+        shapes = self.results.table.frame["shape"].groupby(self.cell).unique()
         which = [
-            f"{result_name(*self.names[c])}: {count(len(d), 'digest')}" for c, d in differ.items()
+            f"{self.named(cell)}: {count(len({*held} - {''}), 'digest')}"
+            for cell, held in digests.items()
+            # data of one shape are splits of one dataset
+            if schema.differ(held) and (len(shapes[cell]) > 1 or not shapes[cell][0])
         ]
+        if not which:
+            return
         text = (
             "Runs of one method on one dataset were made on different data "
             f"({some(which, _SHOWN)}): they are no repeats of each other, and are not averaged "
@@ -201,65 +193,49 @@ class _Gathering:
         ways: list[tuple[str, dict[str, Any]]] = [
             ("keep the runs on the latest data only", {"duplicates": "latest-data"})
         ]
-        if chosen.dataset_by is None:
+        if self.selection.dataset_by is None:
             ways.append(("make a dataset of each digest", {"dataset_by": DIGEST}))
         what = "take them for splits of the same data, one a repeat"
-        ways.append((what, {"repeats_by": [*chosen.repeats_by, DIGEST]}))
+        ways.append((what, {"repeats_by": [*self.selection.repeats_by, DIGEST]}))
         raise CandidatesError(text, ways, sure=False)
 
     def mixed(self) -> Mixed:
         """By cell, the params in which its runs differ, beside their seed; `FOLDS` where their
         protocols do. A run without any param tells nothing of how its method was set.
         """
-        told = self.identity[self.told].groupby(self.cell).nunique() > 1
+        told = self.settings[(self.settings >= 0).any(axis=1)]
         protocols = self.results.rows["protocol"]
-        folds = protocols[protocols != 0].groupby(self.cell).nunique() > 1
-        cells = sorted({*told.index[told], *folds.index[folds]})
-        places = self.places() if cells else {}
-        names = {}
-        for cell in cells:
-            at = places[cell]
-            differ = differing(self.params, self.codes[at[self.told.to_numpy()[at]]])
-            differ += [FOLDS] * bool(folds.get(cell, False))
-            if differ:
-                names[cell] = differ
-        return names
+        protocols = protocols.where(protocols != 0).groupby(self.cell).nunique()
+        several = told.groupby(self.cell[told.index]).nunique().reindex(protocols.index) > 1
+        several[FOLDS] = protocols > 1
+        several = several[several.any(axis=1)]
+        named = ([*compress(several, row)] for row in several.to_numpy())
+        return dict(zip(several.index, named, strict=True))
 
     def best(self, mixed: Mixed) -> Chosen:
         """Of each of these cells the repeats of the candidate whose mean is best count."""
-        metric = best_metric(self.selection.duplicates)
-        self.check_chooser(metric, [*mixed])
-        larger = sign_of(metric, self.selection)
-        places, values = self.places(), self.results.values[metric].to_numpy()
-        identity = self.identity.to_numpy()
-        kept, chosen = np.ones(len(identity), bool), {}
-        for cell in mixed:
-            at = places[cell]
-            candidates = dict.fromkeys(identity[at])
-            means = {}
-            for candidate in candidates:
-                held = values[at[identity[at] == candidate]]
-                if not np.isnan(held).all():
-                    means[candidate] = larger * np.nanmean(held)
-            if not means:
-                self.check_chooser(metric, [cell])
-            best = max(means, key=means.__getitem__)
-            kept[at] = identity[at] == best
-            chosen[self.names[cell]] = metric, len(candidates)
-        reason = f"another candidate of the same method and dataset has a better {metric}"
-        self.keep(pd.Series(kept, self.cell.index), reason)
-        return chosen
-
-    def check_chooser(self, metric: str, cells: Collection[int]) -> None:
-        """MeasureError where no run of these cells has the metric by which to choose."""
-        values = self.results.values[self.cell.isin(cells)].dropna(axis=1, how="all")
-        if metric not in values:
-            which = some((result_name(*self.names[cell]) for cell in cells), _SHOWN)
-            guess = did_you_mean([metric], values)
+        metric, here = best_metric(self.selection.duplicates), self.cell.isin([*mixed])
+        values = self.results.values.reindex(columns=[metric])[here]
+        by_candidate = values.groupby([self.cell[here], self.candidate[here]], sort=False)
+        means = by_candidate[metric].mean()
+        lacking = means.isna().groupby(level=0).all()
+        if lacking.any():
+            cells = lacking.index[lacking]
+            which = some(map(self.named, cells), _SHOWN)
+            values = self.results.values[self.cell.isin(cells)]
+            there = sorted(values.dropna(axis=1, how="all"))
             raise MeasureError(
                 f"no run of {which} has {metric!r}, by which to choose; there are "
-                f"{some(sorted(values))}.{guess}"
+                f"{some(there)}.{did_you_mean([metric], there)}"
             )
+        sizes = sign_of(metric, self.selection) * means.dropna()
+        best = sizes.groupby(level=0, sort=False).idxmax()
+        runs = pd.MultiIndex.from_arrays([self.cell, self.candidate])
+        reason = f"another candidate of the same method and dataset has a better {metric}"
+        candidates = means.groupby(level=0).size()
+        chosen = {self.names[cell]: (metric, int(candidates[cell])) for cell in mixed}
+        self.keep(~here | runs.isin(best), reason)
+        return chosen
 
     def refuse(self, mixed: Mixed) -> CandidatesError:
         """What stops where candidates are not chosen, and the ways on."""
@@ -286,11 +262,8 @@ class _Gathering:
         """The cells, and in what how many runs of each differ."""
         sizes = self.cell.value_counts()
         return [
-            (
-                result_name(*self.names[c]),
-                f"{count(int(sizes[c]), 'run')} that differ in {some(d, 6)}",
-            )
-            for c, d in mixed.items()
+            (self.named(c), f"{count(int(sizes[c]), 'run')} that differ in {some(names, 6)}")
+            for c, names in mixed.items()
         ]
 
     def to_choose_by(self, cells: Collection[int]) -> tuple[str, bool]:
@@ -301,9 +274,10 @@ class _Gathering:
         declared, compared = {*chosen.minimize, *chosen.maximize}, chosen.measures
         proposed = chosen.directions == "proposed"
         shared = {*self.results.values[self.cell.isin(cells)].dropna(axis=1)}
-        held_out = shared - of_training(shared)
         directed = [
-            m for m in held_out if m in declared or (direction_of(m, proposed) and not is_cost(m))
+            m
+            for m in shared - of_training(shared)
+            if m in declared or (direction_of(m, proposed) and not is_cost(m))
         ]
         if not directed:
             return "", False
@@ -317,101 +291,88 @@ class _Gathering:
         """The options that make methods of the candidates; on one dataset where others would have
         gaps; empty where none does.
         """
-        rules = self.telling(mixed)
-        if rules and self.selection.missing == "error":
-            named = {key for kind, key in map(key_of, rules) if kind == "param"}
-            kept = [i for i, key in enumerate(self.params) if key in named]
-            rows = self.results.rows[["dataset", "method"]].assign(
-                **{f"param{i}": self.codes[:, i] for i in kept}
-            )
-            there = rows.drop_duplicates()
-            methods = there.drop(columns="dataset").drop_duplicates()
-            if len(there) < len(methods) * there["dataset"].nunique():
-                dataset = self.names[next(iter(mixed))][0]
-                here = {c: names for c, names in mixed.items() if self.names[c][0] == dataset}
-                rules = self.telling(here)
-                return {"datasets": [dataset], "method_by": rules} if rules else {}
-        return {"method_by": rules} if rules else {}
+        params, rows = self.telling(mixed), self.results.rows
+        more: dict[str, Any] = {}
+        if params and self.selection.missing == "error":
+            methods = rows.groupby([rows["method"], *map(self.settings.get, params)]).ngroup()
+            if methods.groupby(rows["dataset"]).nunique().min() < methods.nunique():
+                dataset, _ = self.names[next(iter(mixed))]
+                more = {"datasets": [dataset]}
+                params = self.telling(
+                    {c: d for c, d in mixed.items() if self.names[c][0] == dataset}
+                )
+        by = rows.loc[self.cell == next(iter(mixed)), "method_by"].iloc[0].split(", ")
+        rules = [*by, *(rule for param in params if (rule := f"param:{param}") not in by)]
+        return more | {"method_by": rules} if params else {}
 
     def telling(self, mixed: Mixed) -> list[str]:
-        """The rules that name the method now, and the fewest params that tell the candidates apart;
-        empty where params do not.
-        """
-        places = self.places()
-        first = self.results.rows.iloc[places[next(iter(mixed))][0]]
-        by = first["method_by"].split(", ")
-        params: dict[str, None] = {}
-        for cell, names in mixed.items():
-            if FOLDS in names:
-                return []
-            at = [self.params.index(name) for name in names]
-            codes = self.codes[places[cell]][:, at]
-            most, telling = len(np.unique(codes, axis=0)), list[int]()
-            while not telling or len(np.unique(codes[:, telling], axis=0)) < most:
-                others = [i for i in range(len(at)) if i not in telling]
-                apart = [len(np.unique(codes[:, [*telling, i]], axis=0)) for i in others]
-                telling.append(others[int(np.argmax(apart))])
-            params |= dict.fromkeys(names[i] for i in sorted(telling))
-        return [*by, *(f"param:{name}" for name in params if f"param:{name}" not in by)]
+        """The fewest params that tell the candidates apart; empty where params do not."""
+        differ = {name for names in mixed.values() for name in names}
+        if FOLDS in differ:
+            return []
+        here, telling = self.settings[self.cell.isin([*mixed])], list[str]()
+        left = {name: here[name] for name in here if name in differ}
+        most = here.groupby([self.cell[here.index], *left.values()]).ngroups
+        n = 0
+        while n < most:
+            by = [self.cell[here.index], *map(here.get, telling)]
+            told = {name: here.groupby([*by, codes]).ngroups for name, codes in left.items()}
+            name = max(told, key=told.__getitem__)
+            n = told[name]
+            telling.append(name)
+            del left[name]
+        return [name for name in here if name in telling]
 
-    def doubts(self) -> list[str]:
+    def doubts(self) -> Iterator[str]:
         """What may be wrong with the means, and of which cells."""
-        rows, finished = self.results.rows, self.results.finished
-        several = self.cell.duplicated(keep=False)
-        said = rows[["repeat", "dataset_digest", "split_digest"]]
-        said = said.assign(cell=self.cell, identity=self.identity)
-        asked = bool(self.selection.repeats_by)
-        seeds = said[several & (said["repeat"] != "") & (not asked)]
+        runs = self.results.where(self.cell.duplicated(keep=False))
+        cell, asked = self.cell[runs.rows.index], bool(self.selection.repeats_by)
+        said = runs.rows[["repeat", "dataset_digest", "split_digest"]]
+        said = said.assign(cell=cell, candidate=self.candidate[cell.index])
+        seeds = said[(said["repeat"] != "") & (not asked)]
         twice = seeds[seeds.duplicated()].drop_duplicates()
-        by_cell = finished[several].groupby(self.cell)
-        sizes, done = by_cell.size(), by_cell.sum()
-        having = self.results.values[several].notna().groupby(self.cell).sum()
-        commits = rows.loc[several & (rows["commit"] != ""), "commit"].str[:7].groupby(self.cell)
+        size, done = cell.value_counts(), runs.finished.groupby(cell).sum().to_dict()
+        having = runs.values.notna().groupby(cell).sum()
+        commits = runs.rows["commit"].str[:7]
+        commits = commits[commits != ""].groupby(cell).unique()
         found: dict[str, Iterable[tuple[int, str]]] = {
             "Repeats have the same seed and other results, and all of them count": zip(
                 twice["cell"], twice["repeat"], strict=True
             ),
             "Some repeats did not finish, so that means are over the others": (
-                (c, f"{sizes[c] - done[c]} of {sizes[c]}")
-                for c in sizes.index[(done > 0) & (done < sizes)]
+                (c, f"{size[c] - n} of {size[c]}") for c, n in done.items() if 0 < n < size[c]
             ),
             "Some repeats lack a value, so that its means are over the others": (
-                (c, f"{m} in {done[c] - having.at[c, m]} of {done[c]}")
-                for m in having
-                for c in having.index[(having[m] > 0) & (having[m] < done)]
+                (c, f"{m} in {done[c] - n} of {done[c]}")
+                for m, held in having.items()
+                for c, n in held.items()
+                if 0 < n < done[c]
             ),
             "Repeats were made by different versions of the code (their Git commits differ)": (
-                (c, commit)
-                for c, held in commits.unique().items()
-                if len(held) > 1
-                for commit in sorted(held)
+                (c, some(sorted(held), 3)) for c, held in commits.items() if len(held) > 1
             ),
         }
-        doubts = []
         for text, pairs in found.items():
             cells = sorted(grouped(pairs).items())
-            named = [f"{result_name(*self.names[c])} ({some(shown, 3)})" for c, shown in cells]
-            doubts += [f"{text}: {some(named, 6)}."] if named else []
-        return doubts
+            if named := [f"{self.named(c)} ({some(shown, 3)})" for c, shown in cells]:
+                yield f"{text}: {some(named, 6)}."
 
     def cells(self, notes: list[str], chosen: Chosen) -> Cells:
         """The cells of the runs that are left."""
         order = self.cell.sort_values(kind="stable")
         members = self.results.at(order.index)
-        rows, finished = members.rows, members.finished
-        last = pd.concat([order[~finished], order[finished]]).drop_duplicates(keep="last")
-        last = last.sort_values()
-        n = order.groupby(order).size()
-        table = members.at(last.index).rows.assign(
-            label=last.index,
-            n=n.loc[last].to_numpy(),
-            selected_among=rows["selected_among"].groupby(order).max().loc[last].to_numpy(),
-        )
-        table.index = pd.MultiIndex.from_frame(table[["dataset", "method"]].astype("str"))
+        # those that finished come last
+        ranked = order.iloc[np.lexsort((members.finished, order))]
+        last = ranked.drop_duplicates(keep="last")
+        among = members.rows["selected_among"].groupby(order)
+        n, most = among.size().to_numpy(), among.max().to_numpy()
+        said = {"label": last.index, "n": n, "selected_among": most}
+        rows = members.at(last.index).rows.assign(**said)
+        rows.index = pd.MultiIndex.from_frame(rows[["dataset", "method"]].astype("str"))
         values = members.values
         if len(values) > len(last):
-            values = values.groupby(order).mean().loc[last]
-        return Cells(members, table, values.set_axis(table.index), self.excluded, notes, chosen)
+            values = values.groupby(order).mean()
+        return Cells(members, rows, values.set_axis(rows.index), self.excluded, notes, chosen)
 
 
 def gather(
@@ -432,9 +393,9 @@ def gather(
     chosen: Chosen = {}
     if policy == "latest":
         gone = found.cell.duplicated(keep="last")
-        passed = "1 run was" if gone.sum() == 1 else f"{gone.sum():,} runs were"
-        later = "because a later one of the same method and dataset counts"
-        found.keep(~gone, f"{passed} passed over, {later}")
+        n = int(gone.sum())
+        passed = f"{count(n, 'run')} {agree(n, 'was')} passed over, because a later one "
+        found.keep(~gone, f"{passed}of the same method and dataset counts")
     elif mixed and policy in ("error", "latest-data"):
         raise found.refuse(mixed)
     elif mixed and policy == "mean":
@@ -445,8 +406,7 @@ def gather(
         )
     elif mixed:
         chosen = found.best(mixed)
-    notes += found.doubts()
-    return found.cells(notes, chosen)
+    return found.cells([*notes, *found.doubts()], chosen)
 
 
 def repeats_table(cells: Cells, used: Sequence[str]) -> pd.DataFrame | None:
@@ -545,12 +505,13 @@ class Searches:
     @classmethod
     def among(cls, children: RunsTable) -> Searches:
         """The searches whose trials these runs are."""
-        parents = children.parent[children.is_child]
-        groups, index = parents.groupby(parents, sort=False).groups, children.frame.index
-        held = {str(parent): index.get_indexer(at) for parent, at in groups.items()}
+        parents = children.parent.groupby(children.parent, sort=False)
         names, codes = children.codes()
-        params = {parent: differing(names, codes[at]) for parent, at in held.items()}
-        return cls(children, held, params)
+        table = pd.DataFrame(codes, children.frame.index, names)
+        several = table.groupby(children.parent).nunique()
+        several = zip(several.index, several.to_numpy(int) > 1, strict=True)
+        params = {parent: [*compress(names, differ)] for parent, differ in several}
+        return cls(children, parents.indices, params)
 
     def trial_params(self, parent: str) -> list[str]:
         """The params in which trials differ; those that number folds and seeds make none."""
@@ -698,29 +659,23 @@ class FoldRule:
         none.
         """
         others = table.where(~table.has(f"tags.{schema.TAG_FOLDS}"))
-        values: Iterable[schema.FoldValues | str | None]
-        if self.rule == "steps":
-            held = client()
 
-            def history(row: RunRow) -> schema.FoldValues | None:
-                return _fold_history(held, row.run_id, {m: m for m in row.metrics if m in measures})
+        def values_of_run(row: RunRow) -> schema.FoldValues | None:
+            if self.rule == "steps":
+                keys = {m: m for m in row.metrics if m in measures}
+                return _fold_history(client(), row.run_id, keys)
+            named = ((self.match(key), value) for key, value in row.metrics.items())
+            return _columns_by_fold((*at, value) for at, value in named if at)
 
-            values = artifacts.at_once(history, others.rows())
-        elif self.rule == "children":
-            values = _children(client(), others)
-        else:
-            named = {key: at for key in table.names["metrics"] if (at := self.match(key))}
-            values = [
-                _columns_by_fold((*named[k], v) for k, v in row.metrics.items() if k in named)
-                for row in others.rows()
-            ]
-        read: dict[str, schema.FoldValues] = {}
-        for run_id, title, folds in zip(others.frame["run_id"], others.titles, values, strict=True):
-            if isinstance(folds, str):
-                excluded.append(Excluded("folds", title, folds))
-            elif folds is not None:
-                read[run_id] = folds
-        return read
+        if self.rule == "children":
+            return _children(client(), others)
+        each = artifacts.at_once if self.rule == "steps" else map
+        found = each(values_of_run, others.rows())
+        runs = [*zip(others.frame["run_id"], others.titles, found, strict=True)]
+        excluded += [
+            Excluded("folds", title, why) for _, title, why in runs if isinstance(why, str)
+        ]
+        return {run_id: of for run_id, _, of in runs if isinstance(of, schema.FoldValues)}
 
 
 def _fold_history(
@@ -736,38 +691,33 @@ def _fold_history(
     return _columns_by_fold(values)
 
 
-def _children(client: MlflowClient, parents: RunsTable) -> list[schema.FoldValues | None]:
-    """The values by fold of each run, from its finished children."""
+def _children(client: MlflowClient, parents: RunsTable) -> dict[str, schema.FoldValues]:
+    """By run id the values by fold, from finished children."""
     found = Searches.among(read_children(client, parents, parents))
-    rows = [*found.children.rows()]
-    folds: list[schema.FoldValues | None] = []
-    for parent, name in zip(parents.frame["run_id"], parents.frame["run_name"], strict=True):
-        at = found.families.get(parent, [])
-        if len(at) and (params := found.trial_params(parent)):
+    names = dict(zip(parents.frame["run_id"], parents.frame["run_name"], strict=True))
+    values, _, _ = measured(found.children)
+    folds = {}
+    for parent, at in found.families.items():
+        if params := found.trial_params(parent):
             raise IncomparableRunsError(
                 Message(
-                    f"the {count(len(at), 'child run')} of {some([name])} (run {parent}) differ "
-                    f"in {some(params, 6)}: they are trials of a search, not folds. ",
+                    f"the {count(len(at), 'child run')} of {some([names[parent]])} (run {parent}) "
+                    f"differ in {some(params, 6)}: they are trials of a search, not folds. ",
                     BEST_TRIAL,
                     " takes the best trial of each search.",
                 )
             )
-        values = (
-            (schema.measure_of(key) or key, fold, value)
-            for fold, i in enumerate(at)
-            for key, value in rows[i].metrics.items()
-        )
-        folds.append(_columns_by_fold(values) if len(at) > 1 else None)
+        columns = values.iloc[at].dropna(axis=1, how="all").to_dict("list")
+        if columns and len(at) > 1:
+            folds[parent] = schema.FoldValues(range(len(at)), columns)
     return folds
 
 
 def _columns_by_fold(values: Iterable[tuple[str, int, float]]) -> schema.FoldValues | None:
     """(measure, fold, value) as columns, NaN for what is no result; None if there are none."""
-    columns: dict[str, dict[int, float]] = {}
-    for measure, fold, value in values:
-        columns.setdefault(measure, {})[fold] = float(value) if computable(value) else np.nan
-    folds = sorted({fold for column in columns.values() for fold in column})
-    whole = {m: [column.get(fold, np.nan) for fold in folds] for m, column in columns.items()}
+    held = {(m, fold): float(value) if computable(value) else np.nan for m, fold, value in values}
+    folds = sorted({fold for _, fold in held})
+    whole = {m: [held.get((m, fold), np.nan) for fold in folds] for m, _ in held}
     return schema.FoldValues(folds, whole) if folds else None
 
 
@@ -780,42 +730,45 @@ def study_folds(
     """Values by fold of the runs that carry them, means over repeats, and notes on them; what is
     broken is listed.
     """
-    tagged, notes = _folds_of_runs(client, cells.members, used, excluded)
-    rows = cells.members.rows.loc[[*tagged]]
-    folds: dict[Cell, tuple[int, ...]] = {}
-    held: list[tuple[Cell, schema.FoldValues]] = []
-    there: set[str] = set()
-    for cell, runs in rows.groupby(["dataset", "method"], sort=False):
-        kinds = {tuple(sorted(tagged[label].folds)) for label in runs.index}
-        if len(kinds) > 1 or schema.differ(runs["split_digest"]):
-            differ = (
-                "have different folds" if len(kinds) > 1 else "split the data in different ways"
-            )
-            why = Message(f"its repeats {differ}; ", FILTER, " chooses one of them")
-            excluded.append(Excluded("folds", result_name(*cell), why))
-            continue
-        folds[cell] = kinds.pop()
-        for label in runs.index:
-            held.append((cell, tagged[label]))
-            there |= tagged[label].values.keys()
-    several = pd.Series(folds).groupby(level=0).nunique() > 1
+    held, notes = _folds_of_runs(client, cells.members, used, excluded), list[str]()
+    rounded = [label for label, values in held.items() if values.digits]
+    if rounded:
+        names = some(cells.members.at(pd.Index(rounded)).titles, 3)
+        what = f"Values by fold of {count(len(rounded), 'run')} are rounded to few digits"
+        notes.append(f"{what}, because there are many ({names}).")
+    rows = cells.members.rows.loc[held.index, ["dataset", "method", "split_digest"]]
+    rows["folds"] = held.map(lambda values: tuple(sorted(values.folds)))
+    by_cell = rows.groupby(["dataset", "method"], sort=False)
+    kinds = by_cell["folds"].nunique()
+    splits = by_cell["split_digest"].agg(list).map(schema.differ).eq(True)
+    for cell in kinds.index[(kinds > 1) | splits]:
+        differ = "split the data in different ways"
+        differ = "have different folds" if kinds[cell] > 1 else differ
+        why = Message(f"its repeats {differ}; ", FILTER, " chooses one of them")
+        excluded.append(Excluded("folds", result_name(*cell), why))
+    alike = kinds.index[(kinds == 1) & ~splits]
+    rows = rows[pd.MultiIndex.from_frame(rows[["dataset", "method"]]).isin(alike)]
+    several = rows.groupby("dataset", sort=False)["folds"].nunique() > 1
     if several.any():
         notes.append(f"Not all runs have the same folds on {some(several.index[several])}.")
-    columns: dict[str, list[float]] = {m: [] for m in used if m in there}
-    if not columns:
-        return None, notes
-    keys: list[tuple[str, str, int]] = []
-    for cell, values in held:
-        keys += [(*cell, fold) for fold in values.folds]
-        nothing = [np.nan] * len(values.folds)
-        for m, column in columns.items():
-            column += values.values.get(m, nothing)
-    index = pd.MultiIndex.from_tuples(keys, names=["dataset", "method", "fold"])
-    frame = pd.DataFrame(columns, index, dtype=float)
-    if len(held) > len(folds):
-        by_fold = frame.groupby(level=[0, 1, 2], sort=False)
-        frame = by_fold.mean().where(by_fold.count().eq(by_fold.size(), axis=0))
-    return frame, notes
+    return _by_fold(rows, held[rows.index], used), notes
+
+
+def _by_fold(rows: pd.DataFrame, parts: pd.Series, used: Sequence[str]) -> pd.DataFrame | None:
+    """The values by fold of these runs as one table, means over repeats; None without any."""
+    n = [len(part.folds) for part in parts]
+    folds = [*chain.from_iterable(part.folds for part in parts)]
+    keys = [rows["dataset"].repeat(n), rows["method"].repeat(n), folds]
+    index = pd.MultiIndex.from_arrays(keys, names=["dataset", "method", "fold"])
+    columns = {}
+    for m in used:
+        held = (part.values.get(m, [np.nan] * len(part.folds)) for part in parts)
+        columns[m] = [*chain.from_iterable(held)]
+    frame = pd.DataFrame(columns, index, dtype=float).dropna(axis=1, how="all")
+    if frame.empty or index.is_unique:
+        return None if frame.empty else frame
+    by_fold = frame.groupby(level=[0, 1, 2], sort=False)
+    return by_fold.mean().where(by_fold.count().eq(by_fold.size(), axis=0))
 
 
 def _folds_of_runs(
@@ -823,57 +776,37 @@ def _folds_of_runs(
     members: Results,
     used: Sequence[str],
     excluded: list[Excluded],
-) -> tuple[dict[int, schema.FoldValues], list[str]]:
-    """By the labels of runs, their values by fold, also those to which a tag only points; and notes
-    on those that are not there, or rounded.
-    """
+) -> pd.Series:
+    """The values by fold of the runs that have any, also where a tag only points to them."""
     by_fold = members.table.by_fold
     has_folds = members.finished & (members.rows["folds"] != "")
     members = members.where(has_folds | members.rows["run_id"].isin(by_fold))
-    rows, titles = members.rows, members.titles  # of those alone: names take much memory
-    tags = rows["folds"].where(members.finished, "")
-    tagged: dict[int, schema.FoldValues] = {}
-    absent, rounded = list[str](), list[str]()
-    for label, run_id, tag in zip(rows.index, rows["run_id"], tags, strict=True):
-        values: schema.FoldValues | str | None = by_fold.get(run_id)
-        if values is None and tag:
-            values = store.of_one_run(partial(schema.decode_folds, tag))
-        if isinstance(values, str):
-            excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {titles[label]}", values))
-        elif values is not None:
-            tagged[label] = values
-            rounded += [titles[label]] if values.digits else []
-    where = {label: values.omitted for label, values in tagged.items() if values.omitted}
-    places = [(str(rows.at[label, "run_id"]), place) for label, place in where.items()]
-    found = _elsewhere(client, places, used)
-    for (label, place), values in zip(where.items(), found, strict=True):
-        if isinstance(values, schema.FoldValues):
-            tagged[label] = values
-            continue
-        del tagged[label]
-        if values is None:
-            absent.append(titles[label])
-        else:
-            excluded.append(Excluded("artifact", f"{place} of {titles[label]}", values))
-    notes = [
-        f"Values by fold of {count(len(names), 'run')} {what} ({some(names, 3)})."
-        for names, what in (
-            (absent, "are too many for one tag, and not where it says"),
-            (rounded, "are rounded to few digits, because there are many"),
-        )
-        if names
-    ]
-    return tagged, notes
+    ids, tags = members.rows["run_id"], members.rows["folds"]
+    titles = members.titles  # of those alone: names take much memory
+
+    def read(label: int) -> schema.FoldValues:
+        values = by_fold.get(ids[label]) or schema.decode_folds(tags[label])
+        if values.omitted is None:
+            return values
+        return _elsewhere(client, ids[label], values.omitted, used)
+
+    far = tags.str.contains('"omitted"', regex=False)  # which takes requests, several at a time
+    found = {label: store.of_one_run(partial(read, label)) for label in tags.index[~far]}
+    if far.any():  # else no store is needed
+        found |= zip(tags.index[far], artifacts.at_once(read, tags.index[far]), strict=True)
+    held = {label: found[label] for label in tags.index}
+    for label, why in held.items():
+        if isinstance(why, str):
+            kind = "artifact" if far[label] else "tag"
+            excluded.append(Excluded(kind, f"{schema.TAG_FOLDS} of {titles[label]}", why))
+    sound = {label: of for label, of in held.items() if not isinstance(of, str)}
+    return pd.Series(sound, dtype=object)
 
 
 def _elsewhere(
-    client: MlflowClient | None, places: Sequence[tuple[str, str]], measures: Collection[str]
-) -> Sequence[schema.FoldValues | str | None]:
-    """By run id and place, the values by fold that a tag only points to, or why they cannot be
-    read; None where there are none, or no store is known.
-    """
-    if client is None or not places:
-        return [None] * len(places)
+    client: MlflowClient | None, run_id: str, where: str, measures: Collection[str]
+) -> schema.FoldValues:
+    """The values by fold of a run whose tag only points to them; else a ValueError."""
 
     def fold_table(path: Path) -> schema.FoldValues:
         there = open_parquet(path, ["fold"]).schema_arrow.names
@@ -883,13 +816,15 @@ def _elsewhere(
         folds = artifacts.by_fold(table).tolist()
         return schema.FoldValues(folds, table.drop(columns="fold").astype(float).to_dict("list"))
 
-    def read(item: tuple[str, str]) -> schema.FoldValues | str | None:
-        run_id, where = item
-        if where.endswith("/"):
-            return _fold_history(client, run_id, {m: where + m for m in measures})
-        return artifacts.artifact(client, run_id, where, fold_table)
-
-    return artifacts.at_once(read, places)
+    found: schema.FoldValues | str | None = None
+    if client and where.endswith("/"):
+        found = _fold_history(client, run_id, {m: where + m for m in measures})
+    elif client:
+        found = artifacts.artifact(client, run_id, where, fold_table)
+    if isinstance(found, schema.FoldValues):
+        return found
+    why = found or "the values are too many for one tag, and not there"
+    raise ValueError(f"{where}: {why}")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -979,7 +914,7 @@ def are_finished(table: RunsTable) -> pd.Series:
 @dataclass(frozen=True)
 class _Experiment:
     """What tells whether an experiment belong to others: its datasets, the measures that most of
-    its runs have on new data, by each rule that may name methods their names, and whether it holds
+    its runs have on new data, its methods by each rule that may name them, and whether it holds
     finished runs with metrics.
     """
 
@@ -987,7 +922,7 @@ class _Experiment:
     ours: bool
     datasets: frozenset[str]
     measures: frozenset[str]
-    methods: Mapping[str, frozenset[str]]
+    methods: frozenset[tuple[str, str]]
     usable: bool
 
     @classmethod
@@ -997,33 +932,28 @@ class _Experiment:
         tops, used = found.tops, found.used
         counts = found.values.notna().sum()
         told = {m for m, n in counts.items() if 2 * n > len(used) and not is_bookkeeping(m)}
-        there = [rule for rule in _METHOD_RULES if "{}s.{}".format(*key_of(rule)) in table.frame]
-        rules = selection.method_by or ("estimator", "run_name", *there)
-        by_rule = {rule: {*Rule("method", (rule,)).names(tops)} for rule in rules}
-        by_rule["tag"] = {*tops.tag(schema.TAG_METHOD)}
+        rules = selection.method_by or ("estimator", "run_name", *_METHOD_RULES)
+        named = {rule: Rule("method", (rule,)).names(tops) for rule in rules}
+        named["tag"] = tops.tag(schema.TAG_METHOD)
         data = Rule("dataset", (selection.dataset_by,) if selection.dataset_by else ())
         return cls(
             name,
             len(used) > 0 and bool(used.ours.all()),
             frozenset(data.names(tops)),
             frozenset(told - of_training(told)),
-            {rule: frozenset(texts - {""}) for rule, texts in by_rule.items() if texts - {""}},
+            frozenset((rule, text) for rule, texts in named.items() for text in {*texts} - {""}),
             len(used) > 0,
         )
 
     def belongs_to(self, other: _Experiment) -> bool:
-        """The same measures, methods in common, and data apart."""
+        """The same measures, methods in common by some rule, and data apart."""
         if self.ours != other.ours or self.datasets & other.datasets:
             return False
-        shared = {
-            rule: self.methods[rule] & names
-            for rule, names in other.methods.items()
-            if rule in self.methods
-        }
-        in_common = any(
-            2 * len(names) >= max(len(self.methods[rule]), len(other.methods[rule]), 2)
-            for rule, names in shared.items()
+        own, others, shared = (
+            Counter(rule for rule, _ in named)
+            for named in (self.methods, other.methods, self.methods & other.methods)
         )
+        in_common = any(2 * n >= max(own[rule], others[rule], 2) for rule, n in shared.items())
         fewer = min(len(self.measures), len(other.measures))
         return in_common and 2 * len(self.measures & other.measures) >= max(fewer, 1)
 

@@ -5,8 +5,7 @@ tables of `mlflow.models.evaluate` and of `mlflow.log_table`.
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -76,8 +75,7 @@ def read_traces(
     most: int | None = None,
 ) -> Answers:
     """The answers of one run, from its traces, in the order in which they were given."""
-    rows, scores = [], _Scores(run, grades or {})
-    server = store.server_address()
+    rows, server = [], store.server_address()
     where = f"{server}/#/experiments/{quote(run.info.experiment_id, safe='')}/traces"
     for trace, key, (inputs,) in traces_of(client, run, (INPUTS,), instance_by, most):
         trace_id = trace.info.trace_id
@@ -91,65 +89,56 @@ def read_traces(
             "address": f"{where}?selectedEvaluationId={quote(trace_id, safe='')}" if server else "",
         }
         when = trace.info.request_time, trace_id
-        rows.append((when, key, scores.means(trace), _plain_inputs(inputs) | about))
+        rows.append((when, key, _plain_inputs(inputs) | about, [*_said(trace, run, grades or {})]))
     rows.sort(key=lambda row: row[0])
     index = pd.Index([key for _, key, _, _ in rows], name="instance", dtype=object)
-    values = pd.DataFrame([means for _, _, means, _ in rows], index=index, dtype=float)
-    if values.empty:
-        raise ValueError("none of its traces has an assessment by a scorer")
-    values = values.drop(columns=[m for m in scores.words if m in values])
+    about = pd.DataFrame([about for _, _, about, _ in rows], index=index)
+    said = pd.DataFrame(
+        [(i, *each) for i, (_, _, _, of_row) in enumerate(rows) for each in of_row],
+        columns=["row", "scorer", "version", "measure", "number", "passes", "word"],
+    )
+    return replace(_answers_said(said, about), digest=digest(run), counted=counted(run))
+
+
+def _answers_said(said: pd.DataFrame, about: pd.DataFrame) -> Answers:
+    """The answers of a run of which scorers said this; several values of one are their mean."""
+    in_words = said.loc[said["word"] != "", ["measure", "word"]]
+    words = grouped(in_words.itertuples(index=False))
+    notes = [unclear(measure, [*dict.fromkeys(texts)]) for measure, texts in words.items()]
+    measures = [m for m in said["measure"].unique() if m not in words]
+    if not measures:
+        why = " ".join(notes).removesuffix(".")
+        raise ValueError(why or "none of its traces has an assessment by a scorer")
+    numbers = said.astype({"number": float}).groupby(["row", "measure"])["number"]
+    means = numbers.mean().unstack()
+    passing = said.groupby("measure")["passes"].all()
+    versions = grouped(said[["scorer", "version"]].itertuples(index=False))
     return Answers(
-        values,
-        pd.DataFrame([about for _, _, _, about in rows], index=index),
-        digest(run),
-        counted(run),
-        {m: some(sorted(digests - {""})) for m, digests in scores.versions.items()},
-        tuple(m for m in values if scores.passing.get(m, False)),
-        tuple(unclear(measure, [*texts]) for measure, texts in scores.words.items()),
+        means.reindex(range(len(about)))[measures].set_axis(about.index),
+        about,
+        scorers={scorer: some(sorted({*of} - {""})) for scorer, of in versions.items()},
+        passing=tuple(m for m in measures if passing[m]),
+        notes=tuple(notes),
     )
 
 
-class _Scores:
-    """What scorers said of the traces of a run.
-
-    `versions` has the digests of the scorers by measure, `words` values that are no numbers, and
-    `passing` whether all values of a measure are pass or fail.
+def _said(
+    trace: Trace, run: Run, grades: Grades
+) -> Iterator[tuple[str, str, str, float | None, bool, str]]:
+    """What the run's assessments of a trace say: scorer, its version, measure, number, whether that
+    is pass or fail, and the word that is no number.
     """
-
-    def __init__(self, run: Run, grades: Grades) -> None:
-        self.run, self.grades = run, grades
-        self.versions: dict[str, set[str]] = defaultdict(set)
-        self.words: dict[str, Counter[str]] = defaultdict(Counter)
-        self.passing: dict[str, bool] = {}
-
-    def means(self, trace: Trace) -> dict[str, float]:
-        """The mean by measure over the assessments of a trace that belong to the run."""
-        values: dict[str, list[float]] = defaultdict(list)
-        for assessment in trace.info.assessments or ():
-            feedback = assessment.feedback
-            if feedback is None or assessment.valid is False or not belongs(assessment, self.run):
-                continue
-            by_human = assessment.source.source_type == "HUMAN"
-            name = f"{assessment.name} (human)" if by_human else assessment.name
-            metadata = assessment.metadata or {}
-            self.versions[name].add(metadata.get("mlflow.assessment.scorerDigest", ""))
-            if feedback.error is not None or feedback.value is None:
-                values[name].append(np.nan)
-                continue
-            for measure, value in flat({name: feedback.value}).items():
-                size, passes = number_assessed(value, self.grades.get(measure))
-                if size is None:
-                    self.words[measure][str(value)] += 1
-                    continue
-                values[measure].append(size)
-                self.passing[measure] = self.passing.get(measure, True) and passes
-        return {measure: _mean(sizes) for measure, sizes in values.items()}
-
-
-def _mean(sizes: Sequence[float]) -> float:
-    """The mean of those that are numbers; NaN without any."""
-    numbers = [size for size in sizes if not np.isnan(size)]
-    return sum(numbers) / len(numbers) if numbers else np.nan
+    for assessment in trace.info.assessments or ():
+        feedback = assessment.feedback
+        if feedback is None or assessment.valid is False or not belongs(assessment, run):
+            continue
+        by_human = assessment.source.source_type == "HUMAN"
+        scorer = f"{assessment.name} (human)" if by_human else assessment.name
+        version = (assessment.metadata or {}).get("mlflow.assessment.scorerDigest", "")
+        given = None if feedback.error is not None else feedback.value
+        for measure, value in flat({scorer: given}).items():
+            number, passes = number_assessed(value, grades.get(measure))
+            yield scorer, version, measure, number, passes, str(value) if number is None else ""
 
 
 def _plain_inputs(inputs: Any) -> dict[str, str]:
@@ -279,7 +268,11 @@ def belongs(assessment: Assessment, run: Run) -> bool:
 
 
 def number_assessed(value: Any, grades: Sequence[str] | None) -> tuple[float | None, bool]:
-    """The number that an assessment stands for, and whether it is pass or fail."""
+    """The number that an assessment stands for, and whether it is pass or fail; no value may be
+    either.
+    """
+    if value is None:
+        return np.nan, True
     if grades is not None:
         return (float(grades.index(str(value))) if str(value) in grades else None), False
     if isinstance(value, bool | str):
@@ -308,7 +301,8 @@ def counted(run: Run) -> int | None:
 EVALUATED, _SCORE = "eval_results_table.json", "/score"
 #: Bytes of a table that is read, and characters of a question that is its own key.
 _LARGEST, _SHORT = 500_000_000, 40
-_Table: TypeAlias = tuple[pd.DataFrame, dict[str, str]]
+#: A table, by measure the column that is compared, and the columns that hold scores.
+_Table: TypeAlias = tuple[pd.DataFrame, dict[str, str], set[str]]
 
 
 def read_answer_tables(
@@ -325,35 +319,24 @@ def read_answer_tables(
 
     def table_of(run: Run) -> _Table:
         frame = _frame_of(client, run, path, [instance_by] if instance_by else [])
-        if not (columns := _measure_columns(frame, measures, grades, instance_by)):
+        scores = _score_columns(frame, grades, instance_by)
+        named = scores if measures is None else measures
+        columns = {m: column for m in named if (column := scores.get(m, m)) in frame}
+        if not columns:
             advice = "Name measures, or declare their grades"
             raise ValueError(f"its table {path} has no column of numbers. {advice}")
-        return frame, columns
+        return frame, columns, {*scores.values(), *columns.values()}
 
-    read: dict[str, Answers | str] = {}
-    tables: dict[str, _Table] = {}
-    for name, run in runs.items():
-        found = store.of_one_run(partial(table_of, run))
-        if isinstance(found, str):
-            read[name] = found
-        else:
-            tables[name] = found
-    if not tables:
-        return read
-    scores = {  # also those that are not wanted: a question is the same whatever is compared
-        name
-        for frame, columns in tables.values()
-        for found in (columns, _measure_columns(frame, None, grades, instance_by))
-        for name in found.values()
-    }
-    keys = [instance_by] if instance_by else _key_columns([f for f, _ in tables.values()], scores)
-    if not keys:
+    read = {name: store.of_one_run(partial(table_of, run)) for name, run in runs.items()}
+    tables = [found for found in read.values() if not isinstance(found, str)]
+    keys = [instance_by] if instance_by else _key_columns(tables)
+    if tables and not keys:
         raise ValueError(f"no column of {path} is the same in all runs. Name that of the instance.")
-    for name, (frame, columns) in tables.items():
-        read[name] = store.of_one_run(
-            partial(_answers_of_table, runs[name], frame, columns, keys, grades)
-        )
-    return read
+
+    return {
+        name: store.of_one_run(partial(_answers_of_table, runs[name], found, keys, grades))
+        for name, found in read.items()
+    }
 
 
 def _frame_of(client: MlflowClient, run: Run, path: str, needed: Sequence[str]) -> pd.DataFrame:
@@ -383,36 +366,30 @@ def read_frame(path: Path) -> pd.DataFrame:
     return pd.DataFrame(data, columns=columns, dtype=object)
 
 
-def _measure_columns(
-    frame: pd.DataFrame,
-    wanted: Sequence[str] | None,
-    grades: Grades,
-    instance_by: str | None,
-) -> dict[str, str]:
+def _score_columns(frame: pd.DataFrame, grades: Grades, instance_by: str | None) -> dict[str, str]:
     """By measure the column that holds it."""
-    scored = {c.removesuffix(_SCORE): c for c in frame if c.endswith(_SCORE)}
-    if wanted is not None:
-        return {m: column for m in wanted if (column := scored.get(m, m)) in frame}
-    if scored:
+    if scored := {c.removesuffix(_SCORE): c for c in frame if c.endswith(_SCORE)}:
         return scored
     found = {}
     for name in frame.columns.drop(instance_by or [], errors="ignore"):
         known = frame[name].dropna()
-        sizes = [number_assessed(value, grades.get(name))[0] for value in known]
-        if name in grades or (sizes and None not in sizes):
+        numbers = [number_assessed(value, grades.get(name))[0] for value in known]
+        if name in grades or (numbers and None not in numbers):
             found[name] = name
     return found
 
 
-def _key_columns(frames: Sequence[pd.DataFrame], scores: set[str]) -> list[str]:
-    """The columns that together say what was asked: they hold the same in all tables."""
-    first, *others = frames
-    texts = {c: set(map(_json_text, first[c])) for c in first if c not in scores}
-    return [
-        c
-        for c, known in texts.items()
-        if all(c in f and set(map(_json_text, f[c])) == known for f in others)
+def _key_columns(tables: Sequence[_Table]) -> list[str]:
+    """The columns that together say what was asked: they hold the same in all tables, and scores in
+    none, wanted or not.
+    """
+    scores = {name for _, _, held in tables for name in held}
+    texts = [
+        {c: {*map(_json_text, frame[c])} for c in frame if c not in scores}
+        for frame, _, _ in tables
     ]
+    first = texts[0] if texts else {}
+    return [c for c, known in first.items() if all(of.get(c) == known for of in texts)]
 
 
 def _json_text(value: object) -> str:
@@ -431,45 +408,35 @@ def keys_of(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
 
 
 def _answers_of_table(
-    run: Run,
-    frame: pd.DataFrame,
-    columns: Mapping[str, str],
-    keys: Sequence[str],
-    grades: Grades,
-) -> Answers:
-    rows = [*frame[[*keys]].itertuples(index=False, name=None)]
+    run: Run, table: _Table | str, keys: Sequence[str], grades: Grades
+) -> Answers | str:
+    """The answers in a table, or still why it cannot be read."""
+    if isinstance(table, str):
+        return table
+    frame, columns, _ = table
     index = pd.Index(keys_of(frame, keys), name="instance", dtype=object)
-    asked = [
-        question_shown(row[0] if len(keys) == 1 else dict(zip(keys, row, strict=True)))
-        for row in rows
-    ]
-    values, passing, scored = {}, [], []
-    metrics = run.data.metrics.keys()
-    for measure, column in columns.items():
-        # MLflow calls the column of a scorer a score, or the run has its mean
-        if column.endswith(_SCORE) or metrics & {measure, f"{measure}/mean", f"{measure}/v1/mean"}:
-            scored.append(measure)
-        found = [
-            (np.nan, True) if v is None else number_assessed(v, grades.get(measure))
-            for v in frame[column]
-        ]
-        if unclear := [
-            v for v, (size, _) in zip(frame[column], found, strict=True) if size is None
-        ]:
-            raise ValueError(
-                f"{measure} holds {some(map(_json_text, unclear), 5)}: declare its grades"
-            )
-        values[measure] = [size for size, _ in found]
-        if all(passes for _, passes in found):
-            passing.append(measure)
-    about = frame[[c for c in frame if c not in columns.values()]]
+    about = frame.drop(columns=[*columns.values()])
     about = about.astype(object).where(about.notna(), "").astype(str).set_axis(index)
+    values, passing = {}, []
+    for measure, column in columns.items():
+        found = [number_assessed(value, grades.get(measure)) for value in frame[column]]
+        numbers = [number for number, _ in found]
+        if None in numbers:
+            words = frame[column][[number is None for number in numbers]]
+            raise ValueError(
+                f"{measure} holds {some(map(_json_text, words), 5)}: declare its grades"
+            )
+        values[measure] = numbers
+        passing += [measure] if all(passes for _, passes in found) else []
+    asked = [*map(question_shown, frame[[*keys]].to_dict("records"))]
+    # MLflow calls the column of a scorer a score, or the run has its mean
+    means = {key.removesuffix("/mean").removesuffix("/v1") for key in run.data.metrics}
     return Answers(
         pd.DataFrame(values, index=index, dtype=float),
         about.assign(link="", asked=asked),
         digest(run),
         counted(run),
-        dict.fromkeys(scored, ""),
+        {m: "" for m, column in columns.items() if column.endswith(_SCORE) or m in means},
         passing=tuple(passing),
     )
 
@@ -525,16 +492,14 @@ def load_answers(
             f"mlflow.genai.evaluate, {EVALUATED}, or imported ones. Name a table that they "
             "logged."
         )
-    rows, nameless = _named(client, holding, selection)
-    notes = _unread_runs(nameless)
+    rows, notes = _named(client, holding, selection)
     if rows.empty:
         why = " ".join(notes) or "they are of other methods or datasets."
         raise NoRunsError(f"of {len(holding):,} runs with answers none is left: {why}")
     reader = _Reader(
         client, by_id, table, instance_by, measures, grades or {}, progress, len(rows), most
     )
-    by_dataset, absent = reader.side_by_side(rows, shared, asked_of)
-    notes += reader.notes
+    by_dataset, absent = reader.side_by_side(rows, notes, shared, asked_of)
     taken = rows.set_index("run_id")["method"]
     notes += _lineage([(method, by_id[run_id].data.tags) for run_id, method in taken.items()])
     ids = holding.frame["run_id"]
@@ -582,27 +547,24 @@ def _lineage(told: Sequence[tuple[str, Mapping[str, str]]]) -> Iterator[str]:
 
 def _named(
     client: MlflowClient, table: RunsTable, selection: Selection
-) -> tuple[pd.DataFrame, dict[str, list[str]]]:
-    """The runs that count, with dataset and method, and the ids of others by what they lack."""
-    nameless: dict[str, list[str]] = {}
-    by_method, by_dataset = rules_of(selection)
-    by_method = with_models(client, [*table.experiments], by_method)
-    methods, datasets = by_method.names(table), by_dataset.names(table)
-    named = methods != ""
-    for rule, without in ((by_method, ~named), (by_dataset, named & (datasets == ""))):
-        lacking = table.where(without)
+) -> tuple[pd.DataFrame, list[str]]:
+    """The runs that count, with dataset and method, and what others lack."""
+    method, dataset = rules_of(selection)
+    method = with_models(client, [*table.experiments], method)
+    rows = table.frame[["run_id", "experiment"]].astype(object)
+    rows = rows.assign(dataset=dataset.names(table), method=method.names(table))
+    notes = []
+    for rule in (method, dataset):
+        lacking = table.at(rows.index[rows[rule.what] == ""])
         if len(lacking):
-            nameless.setdefault(rule.lacking(lacking), []).extend(lacking.frame["run_id"])
-    rows = table.frame[["run_id", "experiment"]].assign(dataset=datasets, method=methods)
-    rows = rows[named & (datasets != "")].astype(object)
-    for column, asked, excluded in (
-        ("method", selection.methods, selection.exclude_methods),
-        ("dataset", selection.datasets, selection.exclude_datasets),
-    ):
-        rows = rows[rows[column].isin(asked or rows[column]) & ~rows[column].isin(excluded)]
+            notes += _left_out((rule.lacking(lacking), i) for i in lacking.frame["run_id"])
+        rows = rows[rows[rule.what] != ""]
+    for what in ("method", "dataset"):
+        asked, excluded = (getattr(selection, f"{kind}{what}s") for kind in ("", "exclude_"))
+        rows = rows[rows[what].isin(asked or rows[what]) & ~rows[what].isin(excluded)]
     if selection.run_ids and selection.dataset_by is None and len(rows):
         rows = rows.assign(dataset=rows["dataset"].iloc[0])  # they are of what the first is of
-    return rows.reset_index(drop=True), nameless
+    return rows.reset_index(drop=True), notes
 
 
 def any_answers(selection: Selection) -> bool:
@@ -612,6 +574,8 @@ def any_answers(selection: Selection) -> bool:
 
 @dataclass
 class _Reader:
+    """What reads the answers of runs and sets them side by side, in all no more than `most`."""
+
     client: MlflowClient
     runs: Mapping[str, Run]
     table: str | None
@@ -623,85 +587,74 @@ class _Reader:
     most: int | None
     done: int = 0
     held: int = 0
-    left_out: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     changed: list[Changed] = field(default_factory=list)
 
     def side_by_side(
-        self, rows: pd.DataFrame, shared: bool, asked_of: str | None
+        self, rows: pd.DataFrame, notes: list[str], shared: bool, asked_of: str | None
     ) -> tuple[dict[str, Units], dict[str, str]]:
         """By data set the answers of its methods, or why they do not compare."""
         by_dataset: dict[str, Units] = {}
         absent: dict[str, str] = {}
         for dataset, of_dataset in rows.groupby("dataset", sort=False):
+            left_out: list[str] = []
             try:
-                answers = aligned(self._by_method(of_dataset), shared=shared, asked_of=asked_of)
-                by_dataset[dataset] = _of_measures(answers, self.measures)
-                self.notes += self.left_out
+                parts = self.parts(of_dataset["run_id"])
+                why_not = {i: part for i, part in parts.items() if isinstance(part, str)}
+                left_out = _left_out((why, i) for i, why in why_not.items())
+                read = of_dataset[~of_dataset["run_id"].isin(why_not)]
+                if read.empty:
+                    raise MissingResultsError("none of its runs can be read.")
+                for run_id in read["run_id"]:
+                    self.changed += _changed(self.runs[run_id], parts[run_id])
+                by_method = grouped((row.method, parts[row.run_id]) for row in read.itertuples())
+                answers = {method: _repeats_joined(of) for method, of in by_method.items()}
+                together = aligned(answers, shared=shared, asked_of=asked_of)
+                by_dataset[dataset] = _of_measures(together, self.measures)
+                notes += left_out
             except (StoreError, LostAnswersError):
                 raise
             except (MlevalError, ValueError) as error:
-                absent[dataset] = joined(" ", [str(error), *self.left_out])
+                absent[dataset] = joined(" ", [str(error), *left_out])
         return by_dataset, absent
 
-    def _by_method(self, rows: pd.DataFrame) -> dict[str, Answers]:
-        """The answers of every method with its repeats; `left_out` says what cannot be read."""
-        self.left_out = []
-        parts = self._parts({run_id: self.runs[run_id] for run_id in rows["run_id"]})
-        read: dict[str, list[Answers]] = {}
-        unreadable: dict[str, list[str]] = {}
-        for row in rows.itertuples():
-            part = parts[row.run_id]
-            if isinstance(part, str):
-                unreadable.setdefault(part, []).append(row.run_id)
-                continue
-            read.setdefault(row.method, []).append(part)
-            self.changed += _changed(self.runs[row.run_id], part)
-            self.held += len(part.values)
-        self.left_out = _unread_runs(unreadable)
-        if not read:
-            raise MissingResultsError("none of its runs can be read.")
-        return {method: _repeats_joined(several) for method, several in read.items()}
-
-    def _parts(self, runs: Mapping[str, Run]) -> dict[str, Answers | str]:
+    def parts(self, ids: Iterable[str]) -> dict[str, Any]:
         """The answers of runs, or why they cannot be read."""
-        from mlflow_mleval.store.importing import read_imported
-
-        self._refuse(sum(counted(run) or 0 for run in runs.values()))
+        runs = {run_id: self.runs[run_id] for run_id in ids}
+        self._refuse(self.held + sum(counted(run) or 0 for run in runs.values()))
         how: dict[str, Any] = {"instance_by": self.instance_by, "grades": self.grades}
-        parts: dict[str, Answers | str] = {}
-        tabled: dict[str, Run] = {}
-        n = 0
+        parts: dict[str, Any] = {}
         for run_id, run in runs.items():
-            read: Callable[[], Answers]
-            tags = run.data.tags
-            imported = schema.TAG_ANSWERS in tags
-            imported &= tags.get(schema.TAG_STATUS) == schema.COMPLETE
-            if self.table is None and imported:
-                read = partial(read_imported, self.client, run, self.grades)
-            elif self.table is None and is_evaluated(run):
-                read = partial(read_traces, self.client, run, most=self.most, **how)
-            else:
-                tabled[run_id] = run
-                continue
-            parts[run_id] = part = store.of_one_run(read)
-            n += len(part.values) if isinstance(part, Answers) else 0
-            self._refuse(n)
-            self._step(1)
-        if tabled:
-            options = how | {"table": self.table, "measures": self.measures}
-            parts |= read_answer_tables(self.client, tabled, **options)
-            self._step(len(tabled))
+            if read := self._reads(run, how):
+                self._add(parts, {run_id: store.of_one_run(read)})
+        if tabled := {run_id: run for run_id, run in runs.items() if run_id not in parts}:
+            how |= {"table": self.table, "measures": self.measures}
+            self._add(parts, read_answer_tables(self.client, tabled, **how))
         return parts
 
+    def _reads(self, run: Run, how: Mapping[str, Any]) -> Callable[[], Answers] | None:
+        """What reads the imported answers or the traces of a run; None where a table holds them."""
+        from mlflow_mleval.store.importing import read_imported
+
+        tags = run.data.tags
+        if self.table is not None:
+            return None
+        if schema.TAG_ANSWERS in tags and tags.get(schema.TAG_STATUS) == schema.COMPLETE:
+            return partial(read_imported, self.client, run, self.grades)
+        if is_evaluated(run):
+            return partial(read_traces, self.client, run, most=self.most, **how)
+        return None
+
+    def _add(self, parts: dict[str, Any], read: Mapping[str, Answers | str]) -> None:
+        parts |= read
+        self.held += sum(len(part.values) for part in read.values() if isinstance(part, Answers))
+        self._refuse(self.held)
+        self.done += len(read)
+        self.progress(self.done, self.total)
+
     def _refuse(self, n: int) -> None:
-        if self.most is not None and n + self.held > self.most:
+        if self.most is not None and n > self.most:
             beyond = f"no more than {self.most:,} are read here, of all data sets together"
             raise ValueError(f"its runs hold {n:,} answers, and {beyond}.")
-
-    def _step(self, n: int) -> None:
-        self.done += n
-        self.progress(self.done, self.total)
 
 
 def _changed(run: Run, answers: Answers) -> list[Changed]:
@@ -716,10 +669,11 @@ def _changed(run: Run, answers: Answers) -> list[Changed]:
     return changed_means(f"run {run.info.run_id[:8]}", values, logged)
 
 
-def _unread_runs(runs: Mapping[str, Sequence[str]]) -> list[str]:
-    """By reason, the ids of runs that are left out, as sentences."""
+def _left_out(runs: Iterable[tuple[str, str]]) -> list[str]:
+    """Runs that are left out, each given by the reason and its id, as sentences."""
     return [
-        f"Left out: run{'s' * (len(ids) > 1)} {some(ids, 5)}: {why}." for why, ids in runs.items()
+        f"Left out: {'run' if len(ids) == 1 else 'runs'} {some(ids, 5)}: {why}."
+        for why, ids in grouped(runs).items()
     ]
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mlflow_mleval.analysis.gate_tests import Changed
@@ -76,18 +75,14 @@ def instances_of(
     study: Study, dataset: str, wanted: list[str] | None = None, cluster: str | None = None
 ) -> Iterator[Units]:
     """The values by instance of the methods on one dataset, as long as the context lasts."""
-    runs = study.runs[study.runs["dataset"] == dataset]
-    digests = dict.fromkeys(runs["run_id"], "")
-    if "dataset_digest" in runs:
-        digests = runs.set_index("run_id")["dataset_digest"].fillna("").to_dict()
+    runs = study.runs[study.runs["dataset"] == dataset].set_index("run_id")
+    digests = runs.get("dataset_digest", pd.Series("", runs.index)).fillna("")
     # MLflow's own digest covers predictions, too, where they lie in the table.
-    if schema.differ(digest for digest in digests.values() if len(digest) == schema.OWN_DIGEST):
+    if schema.differ(digests[digests.str.len() == schema.OWN_DIGEST]):
         raise IncomparableRunsError(f"the runs on {dataset} are of other data (other digests).")
     with tempfile.TemporaryDirectory() as folder, store.store_errors("read"):
-        tables, broken = _tables(runs, wanted or study.measures, folder)
-        by_method: dict[str, list[Path]] = {}
-        for table in tables.values():
-            by_method.setdefault(table.method, []).append(table.path)
+        tables, broken = _tables(runs["method"], wanted or study.measures, folder)
+        by_method = tables.groupby("method", sort=False)["path"].agg(list)
         if len(by_method) < 2:
             remedy = "Log the evaluations with log_instances=True, or have mleval evaluate log "
             remedy = " ".join(broken) or f"{remedy}the rows of the file."
@@ -95,55 +90,36 @@ def instances_of(
                 f"{len(tables)} of {len(runs)} runs on {dataset} carry values by instance; a test "
                 f"needs two. {remedy}"
             )
-        if len({table.truth for table in tables.values()} - {None}) > 1:
+        if tables["truth"].nunique() > 1:
             raise IncomparableRunsError(
                 f"the instances of {dataset} have other true labels, or another order, in other "
                 "runs."
             )
-        measures = _shared_measures(tables, study, dataset, wanted)
-        notes = [*broken, *_instance_notes(tables, runs, by_method, digests, dataset)]
-        clusters = None if cluster is None else _names_by_instance(tables, cluster)
-        folds = None
+        notes = [*broken, *_instance_notes(tables, runs["method"], digests, dataset)]
+        column, folds = partial(_names_by_instance, tables), None
         with suppress(MeasureError):  # a table cannot be read
             folds = _fold_of_instances(tables)
-        readers: dict[Hashable, Callable[[str], pd.Series]] = {
-            m: partial(_mean_by_instance, dataset, m, paths) for m, paths in by_method.items()
-        }
-        column = partial(_names_by_instance, tables)
-        weighted = any(schema.INSTANCE_WEIGHT in table.columns for table in tables.values())
         yield Units(
             "instances",
-            readers,
-            measures,
-            clusters,
+            {m: partial(_mean_by_instance, dataset, m, paths) for m, paths in by_method.items()},
+            _shared_measures(tables, study, dataset, wanted),
+            None if cluster is None else column(cluster),
             folds,
             column,
-            weighted=weighted,
+            weighted=any(schema.INSTANCE_WEIGHT in held for held in tables["columns"]),
             notes=tuple(notes),
         )
 
 
-@dataclass(frozen=True)
-class _InstanceTable:
-    """The table of a run, as a file."""
-
-    method: str
-    path: Path
-    columns: frozenset[str]
-    truth: bytes | None
-
-
-#: By the ids of the runs.
-_InstanceTables: TypeAlias = dict[str, _InstanceTable]
-
-
 def _tables(
-    runs: pd.DataFrame, wanted: Iterable[str], folder: str
-) -> tuple[_InstanceTables, list[str]]:
-    """The tables of runs that have one, in the folder, and why others cannot be read."""
-    client, tables, broken = store.connect(), _InstanceTables(), []
+    methods: pd.Series, wanted: Iterable[str], folder: str
+) -> tuple[pd.DataFrame, list[str]]:
+    """The tables of the runs that have one, in the folder: path, names of columns, digest of the
+    truth and method by run id; and why others cannot be read.
+    """
+    client = store.connect()
 
-    def fetch(run_id: str) -> tuple[Path, pa.Schema] | None:
+    def fetch(run_id: str) -> tuple[Path, frozenset[str], bytes | None] | None:
         """The file and what it holds, once its columns that are wanted have been read through."""
         place = inside(folder, run_id)
         place.mkdir()
@@ -155,78 +131,76 @@ def _tables(
             raise ValueError(f"it has no column {schema.INSTANCE}")
         for measure in (m for m in expand(wanted) if m in head.names):
             _series(path, measure)
-        return path, head
+        return path, frozenset(head.names), (head.metadata or {}).get(schema.INSTANCE_TRUTH)
 
-    for run, fetched in zip(
-        runs.itertuples(), artifacts.at_once(fetch, runs["run_id"]), strict=True
-    ):
-        if isinstance(fetched, str):
-            what = f"{run.method} (run {run.run_id})"
-            broken.append(f"The values by instance of {what} are left out: {fetched}.")
-        elif fetched is not None:
-            path, head = fetched
-            truth = (head.metadata or {}).get(schema.INSTANCE_TRUTH)
-            columns = frozenset(head.names)
-            tables[run.run_id] = _InstanceTable(run.method, path, columns, truth)
-    return tables, broken
+    read = artifacts.at_once(fetch, methods.index)
+    found = pd.Series(read, methods.index, dtype=object).dropna()
+    unread = found[[isinstance(of, str) for of in found]]
+    broken = [
+        f"The values by instance of {methods[i]} (run {i}) are left out: {why}."
+        for i, why in unread.items()
+    ]
+    held = found.drop(unread.index)
+    tables = pd.DataFrame([*held], held.index, ["path", "columns", "truth"], dtype=object)
+    return tables.assign(method=methods[held.index]), broken
 
 
 def _shared_measures(
-    tables: _InstanceTables, study: Study, dataset: str, wanted: list[str] | None
+    tables: pd.DataFrame, study: Study, dataset: str, wanted: list[str] | None
 ) -> list[str]:
     """The measures that are asked for, or those of the study that all tables have."""
     if not wanted:
-        shared = frozenset.intersection(*(table.columns for table in tables.values()))
-        measures = [m for m in study.measures if m in shared]
-        if not measures:
-            raise MeasureError(f"the runs on {dataset} share no measure with values by instance.")
-        return measures
-    measures = expand(wanted)
-    pairs = ((m, table) for m in measures for table in tables.values())
-    if lacking := [f"{m} of {table.method}" for m, table in pairs if m not in table.columns]:
-        raise MeasureError(f"there are no values by instance for {some(lacking)}.")
+        shared = frozenset.intersection(*tables["columns"])
+        if measures := [m for m in study.measures if m in shared]:
+            return measures
+        raise MeasureError(f"the runs on {dataset} share no measure with values by instance.")
+    for measure in (measures := expand(wanted)):
+        lacking = tables.loc[[measure not in held for held in tables["columns"]], "method"]
+        if len(lacking):
+            of = some(lacking.unique())
+            raise MeasureError(f"there are no values by instance for {measure} of {of}.")
     return measures
 
 
 def _instance_notes(
-    tables: _InstanceTables,
-    runs: pd.DataFrame,
-    by_method: Mapping[str, Sequence[Path]],
-    digests: Mapping[str, str],
-    dataset: str,
+    tables: pd.DataFrame, methods: pd.Series, digests: pd.Series, dataset: str
 ) -> Iterator[str]:
     """Runs without values by instance, data that may differ, and means over repeats."""
-    without = runs.loc[~runs["run_id"].isin([*tables]), "method"].value_counts(sort=False)
+    without = methods.drop(tables.index).value_counts(sort=False)
     if len(without):
         lacking = [m if n == 1 else f"{m} ({n} runs)" for m, n in without.items()]
         yield f"No values by instance: {some(lacking)}."
-    alike = schema.differ(digests[run_id] for run_id in tables) is False
-    unsure = {
-        table.method
-        for run_id, table in tables.items()
-        if table.truth is None and not (alike and digests[run_id])
-    }
-    if unsure:
+    held, n_tables = digests[tables.index], tables["method"].value_counts(sort=False)
+    told = tables["truth"].notna() | ((held != "") & (schema.differ(held) is False))
+    if not told.all():
+        unsure = tables.loc[~told, "method"].nunique()
         yield (
-            f"Whether the data are the same instances of {dataset} is unknown for {len(unsure)} "
-            f"of {len(by_method)} methods: their instances are taken as pairs because they have "
+            f"Whether the data are the same instances of {dataset} is unknown for {unsure} "
+            f"of {len(n_tables)} methods: their instances are taken as pairs because they have "
             "the same numbers. Evaluate and log them again."
         )
-    if several := [f"{m} ({len(paths)})" for m, paths in by_method.items() if len(paths) > 1]:
+    if several := [f"{m} ({n})" for m, n in n_tables.items() if n > 1]:
         yield f"Values by instance are means over repeats: {some(several)}."
 
 
-def _names_by_instance(tables: _InstanceTables, column: str) -> pd.Series:
+def _names_by_instance(tables: pd.DataFrame, column: str) -> pd.Series:
     """What a column says of each instance, as the tables that have it agree."""
-    parts = [
-        (table.method, _names_column(table.path, column, run_id))
-        for run_id, table in tables.items()
-        if column in table.columns
-    ]
-    if not parts:
-        runs = some(tables)
-        raise MeasureError(f"the instances of runs {runs} have no column {column!r}. Name another.")
-    return one_table(parts, column).sort_index()
+    if parts := _columns_of(tables, column):
+        return one_table(parts, column).sort_index()
+    runs = some(tables.index)
+    raise MeasureError(f"the instances of runs {runs} have no column {column!r}. Name another.")
+
+
+def _columns_of(tables: pd.DataFrame, column: str) -> list[tuple[str, pd.Series]]:
+    """A column of names or numbers in each table that has it, by instance, with the method."""
+    found = []
+    for table in tables[[column in held for held in tables["columns"]]].itertuples():
+        try:
+            found.append((table.method, _series(table.path, column)))
+        except ValueError as error:
+            what = f"the column {column!r} of run {table.Index} cannot be read: {error}."
+            raise MeasureError(what) from error
+    return found
 
 
 def _series(path: Path, column: str) -> pd.Series:
@@ -237,22 +211,11 @@ def _series(path: Path, column: str) -> pd.Series:
     return read_table(path, columns, names).set_index(schema.INSTANCE)[column].sort_index()
 
 
-def _names_column(path: Path, column: str, run: str) -> pd.Series:
-    """A column of names or numbers, instances as the index."""
-    try:
-        return _series(path, column)
-    except ValueError as error:
-        raise MeasureError(
-            f"the column {column!r} of run {run} cannot be read: {error}."
-        ) from error
-
-
-def _fold_of_instances(tables: _InstanceTables) -> pd.Series | None:
+def _fold_of_instances(tables: pd.DataFrame) -> pd.Series | None:
     """Which fold tested each instance, where there are several and all tables say the same."""
-    if any(_FOLD not in table.columns for table in tables.values()):
-        return None
-    first, *others = (_names_column(table.path, _FOLD, run_id) for run_id, table in tables.items())
-    return first if first.nunique() > 1 and all(own.equals(first) for own in others) else None
+    told = [folds for _, folds in _columns_of(tables, _FOLD)]
+    alike = len(told) == len(tables) and all(own.equals(told[0]) for own in told)
+    return told[0] if alike and told[0].nunique() > 1 else None
 
 
 def _mean_by_instance(dataset: str, method: str, paths: Sequence[Path], measure: str) -> pd.Series:
@@ -292,45 +255,39 @@ def with_counts(study: Study) -> Study:
         The store cannot be reached.
     """
     runs = study.runs[["dataset", "method", "run_id"]].drop_duplicates("run_id")
-    found = artifacts.at_once(partial(_sums_by_fold, store.connect()), runs["run_id"])
-    keys: list[tuple[str, str, int]] = []
-    parts, without, broken = list[Sequence[float]](), list[str](), list[Excluded]()
-    for run, sums in zip(runs.itertuples(), found, strict=True):
-        name = result_name(run.dataset, run.method)
-        if isinstance(sums, str):
-            what = f"{schema.ARTIFACT_COUNTS} of {name} (run {run.run_id})"
-            broken.append(Excluded("artifact", what, sums))
-        if isinstance(sums, str) or not sums:
-            without.append(name)
-            continue
-        keys += [(run.dataset, run.method, fold) for fold in sums]
-        parts.extend(sums.values())
-    if study.folds is None or not parts:
+    names = pd.Series([*map(result_name, runs["dataset"], runs["method"])], runs["run_id"])
+    read = artifacts.at_once(partial(_sums_by_fold, store.connect()), names.index)
+    found = dict(zip(names.index, read, strict=True))
+    broken = tuple(
+        Excluded("artifact", f"{schema.ARTIFACT_COUNTS} of {names[i]} (run {i})", why)
+        for i, why in found.items()
+        if isinstance(why, str)
+    )
+    sums = {i: table for i, table in found.items() if isinstance(table, pd.DataFrame)}
+    if study.folds is None or not sums:
         why = f" {' '.join(left_out(broken))}" if broken else ""
         raise MissingResultsError(
             f"no run of the study carries counts by fold. Log the evaluations with folds.{why}"
         )
-    lacking = f"{len(without)} of {len(runs)} runs carry no counts ({some(without)})."
-    notes = [lacking] if without else []
-    index = pd.MultiIndex.from_tuples(keys, names=["dataset", "method", "fold"])
-    over_repeats = pd.DataFrame(parts, index, CELLS).groupby(level=[0, 1, 2]).mean()
+    counts = runs.set_index("run_id").join(pd.concat(sums, names=["run_id"]), how="inner")
+    over_repeats = counts.groupby(["dataset", "method", "fold"]).mean()
     folds = study.folds.drop(columns=[c for c in CELLS if c in study.folds]).join(over_repeats)
-    return replace(
-        study, folds=folds, notes=(*study.notes, *notes), excluded=(*study.excluded, *broken)
-    )
+    without = names.drop([*sums])
+    lacking = f"{len(without)} of {len(runs)} runs carry no counts ({some(without)})."
+    notes = (*study.notes, lacking) if len(without) else study.notes
+    return replace(study, folds=folds, notes=notes, excluded=(*study.excluded, *broken))
 
 
-def _sums_by_fold(client: MlflowClient, run_id: str) -> dict[int, Sequence[float]] | str:
+def _sums_by_fold(client: MlflowClient, run_id: str) -> pd.DataFrame | None:
     """tp, fp, fn and tn by fold, from the tag, or where it has no room from the artifact."""
     _, text = store.noted(client, run_id)
     if text:
         folds, sums = schema.decode_counts(text)
-        return dict(zip(folds, zip(*sums.values(), strict=True), strict=True))
+        return pd.DataFrame(sums, pd.Index(folds, name="fold"), dtype=float)
     counts = artifacts.artifact(client, run_id, schema.ARTIFACT_COUNTS, _label_cells)
-    if not isinstance(counts, pd.DataFrame):
-        return counts or {}
-    sums = counts.groupby(level="fold").sum().astype(float)
-    return dict(zip(sums.index.tolist(), sums.to_numpy().tolist(), strict=True))
+    if isinstance(counts, str):
+        raise ValueError(counts)
+    return None if counts is None else counts.groupby(level="fold").sum().astype(float)
 
 
 def label_counts(study: Study, dataset: str, method: str) -> pd.DataFrame | None:

@@ -3,6 +3,7 @@
 import pytest
 
 from mlflow_mleval.measures import metric_names as names
+from mlflow_mleval.store import reader, runs_table
 
 
 @pytest.mark.parametrize(
@@ -43,8 +44,7 @@ def test_what_stands_in_no_documentation_has_no_direction_unless_it_is_confirmed
 
 
 def test_averages_and_folds_are_no_variables():
-    assert names.term("f1_score_macro").variable == ""
-    assert names.by_measure({"accuracy_score_fold1": 0.5})[0] == {"accuracy_score_fold1": 0.5}
+    assert not names.calls_by_measure(["f1_score_macro", "accuracy_score_fold1"])
 
 
 @pytest.mark.parametrize("name", ["eval_runtime", "example_count", "lr", "best_iteration", "epoch"])
@@ -70,10 +70,11 @@ def test_calls_of_one_run_are_joined_under_their_measure():
         "accuracy_score_X_test": 0.7,
         "accuracy_score-2_X_test": 0.8,
     }
-    values, keys = names.by_measure(metrics)
+    run = runs_table.RunRow("r", "r", "FINISHED", 0, "0", metrics, {}, {})
+    values, _, keys = reader.measured(runs_table.RunsTable.of([run], {}))
     held_out = {"score": 0.8, "SVC_score_X_ood": 0.3, "accuracy_score": 0.8}
-    assert values == held_out | {"training_score": 1.0}
-    assert keys == {"score": "SVC_score_X_test", "accuracy_score": "accuracy_score-2_X_test"}
+    assert values.iloc[0].to_dict() == held_out | {"training_score": 1.0}
+    assert keys.to_numpy().tolist() == [["SVC_score_X_test", "accuracy_score-2_X_test"]]
 
 
 def test_every_library_names_its_documentation():
