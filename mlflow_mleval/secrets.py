@@ -95,7 +95,7 @@ def without_passwords(text: str, *uris: str) -> str:
 def remember(uri: str) -> None:
     """From now on keep the passwords of this address out of messages; of many, the last hundred."""
     if masked(uri) != uri:
-        if uri in _met:
+        with suppress(ValueError):  # threads take turns here
             _met.remove(uri)
         _met.append(uri)
 

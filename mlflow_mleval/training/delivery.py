@@ -73,7 +73,8 @@ def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | No
     path = folder / _NAME.format(time=time.time_ns(), claim=payload.claim)
     unfinished = path.with_suffix(".part")
     try:
-        with unfinished.open("w", encoding="utf-8") as file:
+        of_this_user = partial(os.open, mode=0o600)
+        with open(unfinished, "w", encoding="utf-8", opener=of_this_user) as file:
             json.dump(parts, file, default=list)
             file.flush()
             os.fsync(file.fileno())

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 from sklearn.base import clone, is_regressor
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
@@ -86,6 +87,10 @@ def _is_regressor(estimator: Any) -> bool:
     return hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator)
 
 
+def _is_refitted(estimator: Any) -> bool:
+    return isinstance(estimator, BaseSearchCV) and hasattr(estimator, "best_estimator_")
+
+
 def predict(estimator: Any, X: Any, labels: int | Sequence[Any]) -> Predictions:
     """Label predictions and scores of a fitted estimator; `labels` is K, or the classes of one.
 
@@ -102,12 +107,13 @@ def predict(estimator: Any, X: Any, labels: int | Sequence[Any]) -> Predictions:
     array([[1., 0., 0.]])
     """
     start = time.perf_counter()
-    while isinstance(estimator, Pipeline) or hasattr(estimator, "best_estimator_"):
-        if not isinstance(estimator, Pipeline):
-            estimator = estimator.best_estimator_
-        else:
+    # those of others, such as of imbalanced-learn, may do more than transform and ask the last step
+    while type(estimator) is Pipeline or _is_refitted(estimator):
+        if type(estimator) is Pipeline:
             X = estimator[:-1].transform(X) if len(estimator) > 1 else X
             estimator = estimator[-1]
+        else:
+            estimator = estimator.best_estimator_
     is_forest = type(estimator).__module__ == "sklearn.ensemble._forest"
     if is_forest and hasattr(estimator, "predict_proba"):  # it is asked once for both
         scores, own = estimator.predict_proba(X), estimator.classes_

@@ -47,7 +47,8 @@ def test_equal_results_for_one_run_are_that_run_and_others_and_a_copy_is_none(
     client.set_terminated(run.info.run_id)
     assert send_unsent(tmp_path / "copy") == Sent(0, 3)
     assert run.info.run_id in {each.info.run_id for each in whole(client)}
-    keep(5, tmp_path / "kept", monkeypatch)
+    paths = keep(5, tmp_path / "kept", monkeypatch)
+    assert {path.stat().st_mode & 0o777 for path in paths} == {0o600}
     shutil.copytree(tmp_path / "kept", tmp_path / "new copy")
     assert send_unsent(tmp_path / "kept") == Sent(5, 0) and not [*(tmp_path / "kept").iterdir()]
     assert send_unsent(tmp_path / "new copy") == Sent(0, 5) and len(whole(client)) == 8

@@ -13,7 +13,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
@@ -107,6 +107,27 @@ def test_scores_of_the_absent_label_are_not_taken_for_scores():
     found = predict(stacking, X, 4)
     assert found.y_score is None and "absent" in found.without_score
     np.testing.assert_array_equal(found.y_pred, stacking.predict(X))
+
+
+class Resampled(Pipeline):
+    """A pipeline as of imbalanced-learn: its first step changes rows for the fit alone."""
+
+    def fit(self, X, y):
+        self[-1].fit(X[::2], y[::2])
+        return self
+
+    def predict(self, X):
+        return self[-1].predict(X)
+
+    def predict_proba(self, X):
+        return self[-1].predict_proba(X)
+
+
+def test_pipelines_of_others_are_asked_as_they_are():
+    model = Resampled([("sampler", object()), ("last", LOGISTIC)]).fit(X, Y[:, 0])
+    found = predict(model, X, [0, 1])
+    np.testing.assert_array_equal(found.y_pred, model.predict(X))
+    np.testing.assert_array_equal(found.y_score, model.predict_proba(X))
 
 
 def test_without_scores_there_are_still_predictions():
