@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import numpy as np
@@ -34,9 +34,6 @@ from mlflow_mleval.sentences import MAX_TAG
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.training.delivery import Delivery, home, warn
 from mlflow_mleval.validation import Array, present
-
-if TYPE_CHECKING:
-    pass
 
 #: Parameters of the binomial profile that are logged as steps at most; the files hold more.
 _STEPS = 100
