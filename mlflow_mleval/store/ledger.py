@@ -252,7 +252,7 @@ class Ledger:
 
 def now() -> str:
     """The time to the second, in UTC."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time()))
 
 
 # --------------------------------------------------------------------------------------------------

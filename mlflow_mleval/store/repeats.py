@@ -159,7 +159,8 @@ class _Gathering:
         several = self.cell.duplicated(keep=False)
         said = self.results.rows.loc[several, ["repeat", "status", "folds", "split_digest"]]
         said = said.assign(cell=self.cell[several], candidate=self.candidate[several])
-        copied = said.join(self.results.values, rsuffix=" ").duplicated(keep="last")
+        values = self.results.values.reindex(said.index)
+        copied = pd.concat([said, values], axis=1).duplicated(keep="last")
         copied = copied.reindex(self.cell.index, fill_value=False)
         self.keep(~copied, "the same result was logged again")
 
