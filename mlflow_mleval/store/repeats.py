@@ -136,9 +136,10 @@ class _Gathering:
         cells = rows.groupby(["dataset", "method"], sort=False)
         self.cell, self.names = cells.ngroup(), cells.size().index.tolist()
         self.settings = settings(results.table, selection.repeats_by)
-        for run_id, params in searched.items():  # what was searched tells no repeats apart
-            own = [name for name in self.settings if name in params]
-            self.settings.loc[rows["run_id"] == run_id, own] = -1
+        own = ((name, run_id) for run_id, params in searched.items() for name in params)
+        for name, run_ids in grouped(own).items():  # what was searched tells no repeats apart
+            if name in self.settings:
+                self.settings.loc[rows["run_id"].isin(run_ids), name] = -1
         equal = [rows["protocol"], *map(self.settings.get, self.settings)]
         self.candidate = rows.groupby(equal, sort=False).ngroup()
 
