@@ -49,7 +49,7 @@ from mlflow_mleval.analysis.resampling import (
 )
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.metric_names import directions, range_of
-from mlflow_mleval.sentences import Argument, Message, agree, some, span
+from mlflow_mleval.sentences import Argument, Message, agree, count, some, span
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import (
     Array,
@@ -198,7 +198,7 @@ class InstanceTests(PairTests):
     def extent(self) -> str:
         """What the tests stand on."""
         clusters = f" in {self.n_clusters:,} clusters" if self.n_clusters else ""
-        return f"on {self.n_instances:,} instances{clusters}{self.on_measures}"
+        return f"on {count(self.n_instances, 'instance')}{clusters}{self.on_measures}"
 
     @property
     def about(self) -> str:
@@ -573,16 +573,16 @@ def _instance_doubts(
             Argument("bounds", (f"{names[0]}=NUMBER",)),
             "), guards against it.",
         )
-    for name, count in missing.items():
-        if count:
+    for name, n in missing.items():
+        if n:
             yield (
-                f"{count} instances without a value of {name} for some method were left out for "
-                "all of them."
+                f"{count(n, 'instance')} without a value of {name} for some method "
+                f"{agree(n, 'was')} left out for all of them."
             )
     if 1 / changes > alpha:
         yield (
-            f"No pair can be separated at alpha = {alpha:g} by {changes:,} changes of sign, and "
-            f"intervals are endless: it takes more {units}, or more draws."
+            f"No pair can be separated at alpha = {alpha:g} by {count(changes, 'change')} of sign, "
+            f"and intervals are endless: it takes more {units}, or more draws."
         )
 
 

@@ -136,7 +136,7 @@ def test_verdict_and_warnings_say_what_a_reader_must_know():
     methods["m0"].loc[3, "f1"] = np.nan
     found = instance_tests(methods, ["f1"], n_resamples=18)
     assert "at alpha = 0.05 by 19 changes of sign, and" in " ".join(found.warnings)
-    assert "1 instances without a value of f1" in " ".join(found.warnings)
+    assert "1 instance without a value of f1" in " ".join(found.warnings)
     assert (found.table["n"] == 59).all()
     said = "The test over instances separates 0 of 3 pairs on 60 instances"
     assert found.verdict().startswith(said)

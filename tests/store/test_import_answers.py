@@ -50,6 +50,15 @@ def test_a_wide_table_comes_back_as_it_was(db, tmp_path):
     assert "<b>why" not in run("compare", "--over instances", args, "--output html")
 
 
+def test_one_question_separates_nobody_and_says_so(db):
+    wide("one.csv", n=1)
+    run("import", "one.csv", "-n", "one")
+    args = ("--over instances -n one --max", "score", "--max", "exact")
+    assert "does not separate a and b on 1 instance and 2 measures" in run("compare", *args)
+    (row, *_) = compared("-n one --max", "score")["datasets"]["qa"]["needed"]
+    assert row["needed"] is None
+
+
 def test_long_tables_and_parquet_say_the_same(tmp_path):
     frame = wide(tmp_path / "wide.csv")
     frame.to_parquet(tmp_path / "wide.parquet")

@@ -792,9 +792,9 @@ class Answers(Kind):
         note = (
             f"Needed: {unit} until a difference of this size would be found in {percent(POWER)} "
             "of such evaluations, at the level corrected for all rows; none where no difference is "
-            "seen."
+            "seen, or a single one of them."
         )
-        needed = ["" if x == float("inf") else f"{int(x):,}" for x in rows["needed"]]
+        needed = [f"{int(x):,}" if np.isfinite(x) else "" for x in rows["needed"]]
         columns = [
             *doc.pair(rows),
             Column("measure", [*rows["measure"]], "<"),
