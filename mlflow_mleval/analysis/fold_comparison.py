@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings as python_warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -259,10 +259,7 @@ class FoldComparison(PairTests):
         turned = behind(self.table, self.order)
         table = better_first(self.table, turned)
         ahead = np.where(turned[:, None], -self._ahead, self._ahead)
-
-        def directed(row: AnyArray) -> str:
-            return _signs_in_words(row, self.measures, ", ".join)
-
+        directed = partial(_signs_in_words, measures=self.measures)
         table["direction"] = _told_of_rows(np.sign(ahead), directed)
         table.loc[~table["separated"], "direction"] = ""
         keys = table.assign(k=~table["separated"], **places(table, self.order))
@@ -280,13 +277,6 @@ class FoldComparison(PairTests):
         """Pairs x measures: whether a measure alone separates a pair that all together do."""
         apart = self.table["separated"].to_numpy(bool)
         return (holm(self.tests.single) <= self.alpha) & apart[:, None]
-
-    def direction(self, a: str, b: str, named: Callable[[Sequence[str]], str] = ", ".join) -> str:
-        """On which measures a is better than b over the folds that both have, in words."""
-        of_both = self.table[PAIR].isin([a, b]).all(axis=1)
-        row = int(np.flatnonzero(of_both)[0])
-        sign = 1 if self.table.at[row, "method_a"] == a else -1
-        return _signs_in_words(np.sign(sign * self._ahead[row]), self.measures, named)
 
     @property
     def better(self) -> list[Pair]:
@@ -592,16 +582,14 @@ def _flagged(flags: AnyArray, measures: Iterable[str]) -> list[str]:
     return [name for name, there in zip(measures, flags, strict=True) if there]
 
 
-def _signs_in_words(
-    signs: AnyArray, measures: Sequence[str], named: Callable[[Sequence[str]], str]
-) -> str:
+def _signs_in_words(signs: AnyArray, measures: Sequence[str]) -> str:
     """On which measures the first of a pair is better, worse and equal."""
     said = []
     for word, sign in (("better", 1), ("worse", -1), ("equal", 0)):
         on = _flagged(signs == sign, measures)
         if len(on) == len(measures) > 1:
             return f"{word} on {'both' if len(on) == 2 else 'all'}"
-        said += [f"{word} on {named(on)}"] if on else []
+        said += [f"{word} on {', '.join(on)}"] if on else []
     return ", ".join(said)
 
 

@@ -22,7 +22,6 @@ from mlflow_mleval.analysis.fusion import first_ranked, leaders_by, mean_ranking
 from mlflow_mleval.analysis.pairs import (
     NOISE,
     PairTests,
-    better_first,
     mean_intervals,
     rows_of_tests,
 )
@@ -218,12 +217,6 @@ def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:
     intervals = mean_intervals(difference, c.options["alpha"])
     means = {"mean_a": first.mean(), "mean_b": second.mean(), "n": difference.count()}
     return intervals.rename(columns={"mean": "difference"}).assign(**means)
-
-
-def pairs_of(c: Comparison, method: str) -> pd.DataFrame:
-    """The rows of `pairs` in which a method is, turned so that it is the first."""
-    pairs = c.pairs[(c.pairs["method_a"] == method) | (c.pairs["method_b"] == method)]
-    return better_first(pairs, pairs["method_a"] != method).reset_index(drop=True)
 
 
 def _rows_of_cell(values: pd.DataFrame | None, dataset: str, method: str) -> pd.DataFrame:
