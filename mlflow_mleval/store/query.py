@@ -437,8 +437,9 @@ class _Loading:
         optimistic = among_steps if step_by in used else {}
         optimistic |= {cell: n for cell, (by, n) in chosen.items() if by in used}
         rows = cells.rows.copy(deep=False)
-        most = pd.Series([optimistic.get(cell, 1) for cell in rows.index], rows.index, dtype=int)
-        rows["selected_among"] = rows["selected_among"].clip(lower=most)
+        if optimistic:
+            most = pd.Series([optimistic.get(cell, 1) for cell in rows.index], rows.index)
+            rows["selected_among"] = rows["selected_among"].clip(lower=most)
         told = ((by, f"{a} on {d} (of {n})") for (d, a), (by, n) in chosen.items())
         notes = []
         for metric, names in sorted(grouped(told).items()):
@@ -510,6 +511,8 @@ def _among(cells: Cells, counts: Mapping[str, int]) -> dict[Cell, int]:
     """Among how many trials or steps the runs of a cell were chosen, at most; of the cells of
     which that is known.
     """
+    if not counts:
+        return {}
     rows = cells.members.rows
     held = rows["run_id"].map(dict(counts)).dropna().astype(int)
     most = held.groupby([rows["dataset"], rows["method"]]).max().to_dict()

@@ -476,11 +476,12 @@ class Results:
 
     def unreadable(self) -> Iterator[Excluded]:
         """The tags that cannot be read."""
-        titles = self.titles
         for tag in _DECODED:
-            for at, why in _read(self.table, tag).items():
-                if isinstance(why, str):
-                    yield Excluded("tag", f"{tag} of {titles[at]}", why)
+            said = _decoded(self.table, tag).items()
+            if whys := {text: why for text, why in said if isinstance(why, str)}:
+                broken = self.table.tag(tag).map(whys).dropna()
+                for title, why in zip(self.at(broken.index).titles, broken, strict=True):
+                    yield Excluded("tag", f"{tag} of {title}", why)
 
     def unusable(self) -> dict[Cell, dict[str, float]]:
         """By cell, measures of its runs whose values are no results."""
@@ -517,7 +518,7 @@ def results_of_runs(
         if lacking.any():
             reasons[lacking] = rule.lacking(table.where(lacking))
     usable = table.where(reasons == "")
-    rows = rows.loc[usable.frame.index]
+    rows = rows if len(usable) == len(table) else rows.loc[usable.frame.index]
     values, plain, keys = measured(usable)
     values = _with_folds(usable, rows, values, plain)
     finished = rows["status"] == schema.COMPLETE
@@ -536,15 +537,20 @@ def results_of_runs(
 def _why_none(table: RunsTable, rows: pd.DataFrame) -> Iterator[tuple[pd.Series, Any]]:
     """Which runs hold no results, whatever these are of, and why; the first reason counts."""
     versions = table.tag(schema.TAG_SCHEMA, str(schema.SCHEMA_VERSION))
-    newer = versions.map(lambda text: schema.newer_schema({schema.TAG_SCHEMA: text}) or "")
-    yield newer != "", NEWER + newer.str.removeprefix("schema ").str.rstrip(".")
+    whys = {text: schema.newer_schema({schema.TAG_SCHEMA: text}) for text in versions.unique()}
+    newer = {
+        text: NEWER + why.removeprefix("schema ").rstrip(".") for text, why in whys.items() if why
+    }
+    too_new = versions.isin(newer)
+    yield too_new, versions[too_new].map(newer)
     yield table.is_child & (~table.ours | table.has(f"tags.{schema.TAG_TRIAL}")), CHILD
     status, stated = rows["status"], rows["conventions"]
     yield status == schema.INCOMPLETE, "written in part only; import or log again"
-    yield ~status.isin([schema.COMPLETE, schema.DNF]), "status " + status
+    unfit = ~status.isin([schema.COMPLETE, schema.DNF])
+    yield unfit, "status " + status[unfit]
     known = f"are none of {some(schema.CONVENTIONS)}"
-    odd = "its conventions, " + stated.map(quoted) + f", {known}"
-    yield ~stated.isin(schema.CONVENTIONS), odd
+    odd = ~stated.isin(schema.CONVENTIONS)
+    yield odd, "its conventions, " + stated[odd].map(quoted) + f", {known}"
     timeless = table.frame["started"].abs() > MOST_MS
     yield timeless, "it is said to have started at what is no time"
 
@@ -552,7 +558,7 @@ def _why_none(table: RunsTable, rows: pd.DataFrame) -> Iterator[tuple[pd.Series,
 def _rows_of_runs(table: RunsTable, rules: tuple[Rule, Rule], selection: Selection) -> pd.DataFrame:
     """What runs say of themselves."""
     index = table.frame.index
-    sizes = _read(table, schema.TAG_FOLD_SIZES).reindex(index)
+    sizes = table.tag(schema.TAG_FOLD_SIZES).map(_decoded(table, schema.TAG_FOLD_SIZES))
     of_folds = {
         name: [held[name] if isinstance(held, dict) else () for held in sizes]
         for name in ("n_train", "n_test")
@@ -578,18 +584,17 @@ def _rows_of_runs(table: RunsTable, rules: tuple[Rule, Rule], selection: Selecti
     return pd.DataFrame(columns, index, copy=False)
 
 
-def _read(table: RunsTable, tag: str) -> pd.Series:
-    """What a tag says of the runs that have it, or as a text why it cannot be read."""
+def _decoded(table: RunsTable, tag: str) -> dict[str, Any]:
+    """What the texts of a tag say, or as a text why they cannot be read."""
 
-    def decoded(text: str) -> Any:
+    def said(text: str) -> Any:
         try:
             return _DECODED[tag](text)
         except ValueError as error:
             return str(error).rstrip(".")
 
-    texts = table.tag(tag)
-    texts = texts[texts != ""]
-    return texts.map({text: decoded(text) for text in texts.unique()})
+    column = f"tags.{tag}"
+    return {t: said(t) for t in table.frame[column].cat.categories} if column in table.frame else {}
 
 
 def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:

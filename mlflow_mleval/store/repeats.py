@@ -148,6 +148,8 @@ class _Gathering:
 
     def keep(self, kept: pd.Series, reason: str) -> None:
         """Go on with these runs only; the others are listed."""
+        if kept.all():
+            return
         gone = self.results.at(self.cell[~kept].sort_values(kind="stable").index).titles
         self.excluded += [Excluded("run", name, reason) for name in gone]
         self.results, self.settings = self.results.where(kept), self.settings[kept]
@@ -177,14 +179,15 @@ class _Gathering:
 
     def refuse_other_data(self) -> None:
         """CandidatesError where runs of a cell are on different data."""
-        digests = self.results.rows["dataset_digest"].groupby(self.cell).unique()
-        shapes = self.results.table.frame["shape"].groupby(self.cell).unique()
-        which = [
-            f"{self.named(cell)}: {count(len({*held} - {''}), 'digest')}"
-            for cell, held in digests.items()
-            # data of one shape are splits of one dataset
-            if schema.differ(held) and (len(shapes[cell]) > 1 or not shapes[cell][0])
-        ]
+        digests = self.results.rows["dataset_digest"]
+        digests = digests[digests != ""]
+        several = digests.groupby(self.cell[digests.index]).transform("nunique") > 1
+        shapes = self.results.table.frame["shape"]
+        which = []
+        for cell, held in digests[several].groupby(self.cell):
+            alike = {*shapes[self.cell == cell]}  # data of one shape are splits of one dataset
+            if schema.differ(held) and (len(alike) > 1 or "" in alike):
+                which.append(f"{self.named(cell)}: {count(held.nunique(), 'digest')}")
         if not which:
             return
         text = (

@@ -208,30 +208,40 @@ class RunsTable:
 
 
 class _Column:
-    """A metric, param or tag of rows as they come: the rows that have it, and values or codes."""
+    """A metric, param or tag of rows as they come: values or codes, and the rows that have it;
+    these are kept from the first gap on.
+    """
 
     def __init__(self, is_text: bool) -> None:
-        self.rows, self.values = array("i"), array("i" if is_text else "d")
+        self.values = array("i" if is_text else "d")
+        self._rows: array[int] | None = None
         self.codes: dict[str, int] | None = {} if is_text else None
 
+    @property
+    def rows(self) -> np.ndarray:
+        return np.arange(len(self.values)) if self._rows is None else np.asarray(self._rows)
+
     def add(self, row: int, value: Any) -> None:
-        self.rows.append(row)
+        if self._rows is None and row > len(self.values):
+            self._rows = array("i", range(len(self.values)))
+        if self._rows is not None:
+            self._rows.append(row)
         if self.codes is not None:
             value = self.codes.setdefault(value, len(self.codes))
         self.values.append(value)
 
     def unusable(self) -> Iterator[tuple[int, float]]:
         """Row and value of what is no result; it is NaN from then on."""
-        values = np.asarray(self.values)
+        rows, values = self.rows, np.asarray(self.values)
         for i in np.flatnonzero(~computable(values)):
-            yield self.rows[i], float(values[i])
+            yield int(rows[i]), float(values[i])
             values[i] = np.nan
 
     def of(self, n: int) -> Any:
         """The column of `n` rows: floats, NaN where there is none, or categories; None where
         nothing is a result.
         """
-        rows, values = np.asarray(self.rows), np.asarray(self.values)
+        rows, values = self.rows, np.asarray(self.values)
         if self.codes is not None:
             codes = np.full(n, -1, dtype=np.int32)
             codes[rows] = values

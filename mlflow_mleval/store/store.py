@@ -425,7 +425,7 @@ def having(
 
 
 #: What is noted of runs that were read, by store and run, and of how many this is kept.
-_noted: dict[tuple[str, str], tuple[str, str]] = {}
+_noted: dict[str, dict[str, tuple[str, str]]] = {}
 _MOST_NOTED = 100_000
 
 
@@ -433,31 +433,30 @@ def noted(client: MlflowClient, run_id: str) -> tuple[str, str]:
     """Where the artifacts of a run are said to lie, and the tag of its counts; both empty where it
     has none. Asks nothing of a run that a search has read.
     """
-    if (known := _noted.get((mlflow.get_tracking_uri(), run_id))) is not None:
-        return known
-    return _note(opened(client.get_run(run_id)))
+    notes = _noted.setdefault(mlflow.get_tracking_uri(), {})
+    if run_id not in notes:
+        notes[run_id] = _note(opened(client.get_run(run_id)))
+    return notes[run_id]
 
 
 def _note(run: Run) -> tuple[str, str]:
     tags = run.data.tags
     imported = tags.get(schema.TAG_KIND) == schema.KIND_IMPORT  # from a table, without artifacts
-    note = "" if imported else str(run.info.artifact_uri), tags.get(schema.TAG_COUNTS, "")
-    _noted[mlflow.get_tracking_uri(), run.info.run_id] = note
-    return note
+    return "" if imported else str(run.info.artifact_uri), tags.get(schema.TAG_COUNTS, "")
 
 
 def _noted_page(runs: Iterable[Run]) -> list[Run]:
     """The runs of a page, opened and noted, which share the text of their keys. What MLflow keeps
     of each metric of ours beside its value is dropped, for it is most of the memory.
     """
-    if len(_noted) > _MOST_NOTED:
+    if sum(map(len, _noted.values())) > _MOST_NOTED:
         _noted.clear()
-    page = [*runs]
+    notes, page = _noted.setdefault(mlflow.get_tracking_uri(), {}), [*runs]
     for run in page:
         data = run.data
         data._metrics = {sys.intern(key): value for key, value in data.metrics.items()}
         data._tags = {sys.intern(key): text for key, text in data.tags.items()}
-        _note(opened(run))
+        notes[run.info.run_id] = _note(opened(run))
         if schema.TAG_METHOD in data.tags:
             data._metric_objs = []
     return page
