@@ -680,9 +680,11 @@ def _with_folds(
     """The values with the means over folds, where they are numbers, of the runs with values by
     fold; over how many folds each run was made goes to the rows, as `Results` says.
     """
-    folds = rows["run_id"].map(table.by_fold).dropna()
+    runs = rows["run_id"].items()
+    held = {at: table.by_fold[run_id] for at, run_id in runs if run_id in table.by_fold}
+    folds = pd.Series(held, dtype=object)
     means = pd.DataFrame(
-        [{m: np.mean(held) for m, held in each.values.items()} for each in folds], folds.index
+        [{m: np.mean(v) for m, v in each.values.items()} for each in folds], folds.index
     )
     means = means.astype(float).replace([np.inf, -np.inf], np.nan)
     if len(means.columns):

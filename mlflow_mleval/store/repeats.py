@@ -181,10 +181,11 @@ class _Gathering:
         """CandidatesError where runs of a cell are on different data."""
         digests = self.results.rows["dataset_digest"]
         digests = digests[digests != ""]
-        several = digests.groupby(self.cell[digests.index]).transform("nunique") > 1
+        n = digests.groupby(self.cell[digests.index]).nunique()
+        several = digests[self.cell[digests.index].isin(n.index[n > 1])]
         shapes = self.results.table.frame["shape"]
         which = []
-        for cell, held in digests[several].groupby(self.cell):
+        for cell, held in several.groupby(self.cell[several.index]):
             alike = {*shapes[self.cell == cell]}  # data of one shape are splits of one dataset
             if schema.differ(held) and (len(alike) > 1 or "" in alike):
                 which.append(f"{self.named(cell)}: {count(held.nunique(), 'digest')}")

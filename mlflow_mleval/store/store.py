@@ -426,7 +426,7 @@ def having(
 
 #: What is noted of runs that were read, by store and run, and of how many this is kept.
 _noted: dict[str, dict[str, tuple[str, str]]] = {}
-_MOST_NOTED = 100_000
+_MOST_NOTED = 20_000
 
 
 def noted(client: MlflowClient, run_id: str) -> tuple[str, str]:
