@@ -32,7 +32,6 @@ from mlflow_mleval.analysis.fold_protocol import (
 from mlflow_mleval.analysis.multivariate import (
     DEPENDENT,
     REPEATS,
-    Cube,
     ManovaResult,
     MardiaResult,
     PairNumbers,
@@ -40,6 +39,7 @@ from mlflow_mleval.analysis.multivariate import (
     manova,
     mardia,
     measures_left_out,
+    pair_measures,
     rao_f,
     t2_of_pairs,
     t2_pvalue,
@@ -453,8 +453,7 @@ def _tested(
     five = main.how.kind == "5x2" and paired
     members = np.unique([main.first, main.second])
     of_main = values[np.ix_(members, main.folds)]
-    _, _, kept, dropped = Cube.of(of_main, None, names, paired, dependent)
-    columns = [k for k, name in enumerate(names) if name in kept]
+    columns, dropped = pair_measures(of_main, names, paired, dependent)
     names = [names[k] for k in columns]
     p = len(columns)
     n = sum(len(s.rows) for s in sharings)

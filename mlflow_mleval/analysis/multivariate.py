@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -42,9 +42,6 @@ from mlflow_mleval.validation import (
     unique_names,
 )
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 # --------------------------------------------------------------------------------------------------
 # Tables of folds and the algebra of their scatter: checks, linear dependence, and solving for many
 # pairs of methods at once.
@@ -72,10 +69,10 @@ def table_of(values: ArrayLike | pd.DataFrame, name: str, ndim: int) -> Array:
         raise ValueError(
             f"`{name}` must be {axes} with at least one of each, got shape {array.shape}."
         )
-    if len(bad := np.argwhere(~np.isfinite(array))):
-        where = ", ".join(map(str, bad[0]))
+    if bad := int((~np.isfinite(array)).sum()):
+        where = ", ".join(str(int(i)) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(
-            f"`{name}` must be finite in every cell, got {len(bad)} of {array.size} missing or "
+            f"`{name}` must be finite in every cell, got {bad} of {array.size} missing or "
             f"infinite (first at {where}). Leave out the fold for all methods, or the method."
         )
     return array
@@ -98,41 +95,11 @@ def two_way(values: Array, paired: bool) -> Array:
     return left[~np.isnan(left).any(axis=1)]
 
 
-class Cube(NamedTuple):
-    """Values methods x folds x measures, and why other measures were dropped."""
-
-    values: Array
-    methods: list[Hashable]
-    measures: list[Hashable]
-    dropped: dict[Hashable, str]
-
-    @classmethod
-    def of(
-        cls,
-        x: ArrayLike,
-        methods: Iterable[Hashable] | None,
-        measures: Iterable[Hashable] | None,
-        paired: bool,
-        dependent: str,
-    ) -> Self:
-        """Of two methods and folds at least, the measures that do not follow from others."""
-        values = table_of(x, "x", 3)
-        n_methods, n_folds, p = values.shape
-        names = names_of(measures, x, "measures", p)
-        of = names_of(methods, None, "methods", n_methods)
-        if n_methods < 2 or n_folds < 2:
-            raise ValueError(
-                f"`x` must hold at least two methods and two folds, got {n_methods} and {n_folds}."
-            )
-        at, dropped = tested_measures(values, names, paired, dependent)
-        return cls(values.take(at, axis=2), of, [names[k] for k in at], dropped)
-
-
 def tested_measures(
     values: Array, names: Sequence[Hashable], paired: bool, dependent: str
 ) -> tuple[list[int], dict[Hashable, str]]:
     """`independent_columns` of values methods x folds x measures."""
-    df = max(len(values) - paired, 1) * (values.shape[1] - 1)
+    df = (len(values) - paired) * (values.shape[1] - 1)
     size = np.abs(values).max(axis=(0, 1))
     return independent_columns(two_way(values, paired), names, size, df, dependent)
 
@@ -142,7 +109,6 @@ def independent_columns(
 ) -> tuple[list[int], dict[Hashable, str]]:
     """Positions of the measures that do not follow from those before them, and why the others were
     dropped; ValueError where `dependent` is "error", or none is left."""
-    one_of(dependent, "dependent", DEPENDENT)
     length = np.linalg.norm(residuals, axis=0)
     independent: list[int] = []
     dropped: dict[Hashable, str] = {}
@@ -150,14 +116,14 @@ def independent_columns(
         if length[k] <= NOISE * size[k] * np.sqrt(len(residuals)):
             dropped[name] = "does not vary over folds"
             continue
-        scaled = residuals[:, [*independent, k]] / length[[*independent, k]]
-        before, column = scaled[:, :-1], scaled[:, -1]
-        weights = np.linalg.lstsq(before, column)[0] if independent else np.empty(0)
-        if len(independent) >= df or np.linalg.norm(column - before @ weights) > DEPENDENCE:
+        scaled = residuals[:, independent] / length[independent]
+        column = residuals[:, k] / length[k]
+        weights = np.linalg.lstsq(scaled, column, rcond=None)[0] if independent else np.empty(0)
+        if len(independent) >= df or np.linalg.norm(column - scaled @ weights) > DEPENDENCE:
             independent.append(k)
-        else:
-            used = [str(names[i]) for i in np.array(independent)[np.abs(weights) > 1e-6]]
-            dropped[name] = f"follows from {', '.join(used)}"
+            continue
+        used = [str(names[i]) for i, w in zip(independent, weights, strict=True) if abs(w) > 1e-6]
+        dropped[name] = f"follows from {', '.join(used)}"
     if dropped and (dependent == "error" or not independent):
         listed = "; ".join(f"{name} {reason}" for name, reason in dropped.items())
         drop = "Leave them out, or pass dependent='drop'."
@@ -169,32 +135,41 @@ def independent_columns(
     return independent, dropped
 
 
-def solve_pairs(
-    residuals: Array, mean: Array, size: Array, names: Sequence[Hashable], same: Bools
-) -> tuple[Array, Array, AnyArray, Array]:
-    """Of every pair the quadratic form of the mean in the inverse scatter of the residuals (pairs x
-    rows x measures), the direction, why it cannot be tested, and half the logarithm of the
-    determinant of the scatter; zeros of two methods that are the `same`, NaN where there is a
-    problem. By orthogonal columns, so that no condition number is squared."""
-    length = _lengths(residuals)
-    scale = np.where(length > 0, length, 1.0)
-    root = np.asarray(np.linalg.qr(residuals / scale[:, None], mode="r"))
-    own = np.abs(np.diagonal(root, axis1=1, axis2=2)) * scale
-    noise = NOISE * np.sqrt(residuals.shape[1]) * size
-    gone = own <= np.maximum(DEPENDENCE * length, noise)
-    singular = gone.any(axis=1)
-    root[singular] = np.eye(len(names))
-    inverse = np.linalg.inv(root)
-    part = np.einsum("np,npq->nq", mean / scale, inverse)
-    direction = np.einsum("npq,nq->np", inverse, part) / scale
-    quadratic = (part**2).sum(axis=1)
-    logarithm = np.log(np.where(gone, 1.0, own)).sum(axis=1)
-    for numbers in (quadratic, direction, logarithm):
-        numbers[singular] = np.nan
-        numbers[same] = 0.0
+def solve_pairs(residuals: Array, mean: Array, size: Array) -> tuple[Array, Array, Ints, Array]:
+    """Of every pair the quadratic form of the mean in the inverse scatter of the residuals
+    (measures x rows x pairs; overwritten), the direction, the first measure that depends on others,
+    else -1, and half the logarithm of the determinant of the scatter; by Gram-Schmidt, so that no
+    condition number is squared."""
+    p, _, n = residuals.shape
+    before = np.sqrt(np.einsum("krn,krn->kn", residuals, residuals))
+    scale = np.empty((p, n))
+    along = np.zeros((p, p, n))
+    singular = np.full(n, -1)
+    for k in range(p):
+        scale[k] = np.sqrt(np.einsum("rn,rn->n", residuals[k], residuals[k]))
+        gone = scale[k] <= np.maximum(
+            DEPENDENCE * before[k], NOISE * np.sqrt(residuals.shape[1]) * size[k]
+        )
+        singular[gone & (singular < 0)] = k
+        scale[k][gone] = 1.0
+        residuals[k] /= scale[k]
+        mean[k] /= scale[k]
+        for j in range(k + 1, p):
+            along[k, j] = np.einsum("rn,rn->n", residuals[k], residuals[j])
+            residuals[j] -= along[k, j] * residuals[k]
+            mean[j] -= along[k, j] * mean[k]
+    direction = mean.copy()
+    for k in range(p - 1, -1, -1):
+        for j in range(k + 1, p):
+            direction[k] -= along[k, j] * direction[j]
+        direction[k] /= scale[k]
+    return np.einsum("kn,kn->n", mean, mean), direction, singular, np.log(scale).sum(axis=0)
+
+
+def problems(names: Sequence[Hashable], singular: Ints, bad: Bools) -> AnyArray:
+    """By pair why it cannot be tested, for the measure that `solve_pairs` found; else empty."""
     texts = [f"{name} does not vary, or follows from the measures before it" for name in names]
-    told = np.array(texts, dtype=object)[gone.argmax(axis=1)]
-    return quadratic, direction, np.where(singular & ~same, told, ""), logarithm
+    return np.where(bad, np.array(texts, dtype=object)[singular], "")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -268,34 +243,40 @@ def mardia(
     >>> result.n, result.skewness_df, round(result.pvalue, 3)
     (70, 4, 0.253)
     """
+    one_of(dependent, "dependent", DEPENDENT)
     several = np.ndim(x) == 3
     values = table_of(x, "x", 3 if several else 2)
     names = names_of(measures, x, "measures", values.shape[-1])
-    values = values if several else values[None]
+    if not several:
+        values = values[None]
     if len(values) == 2:
         values = values[:1] - values[1:]
-    (n_methods, n_folds), several = values.shape[:2], len(values) > 1
-    independent, dropped = tested_measures(values, names, several, dependent)
-    p, n = len(independent), n_methods * n_folds
-    if max(1, n_methods - 1) * (n_folds - 1) <= p:
+    n_methods, n_folds, _ = values.shape
+    n = n_methods * n_folds
+    df = max(1, n_methods - 1) * (n_folds - 1)
+    independent, dropped = tested_measures(values, names, n_methods > 1, dependent)
+    p = len(independent)
+    names = [names[k] for k in independent]
+    if df <= p:
         raise ValueError(
             "`x` must have at least two more folds than measures, got "
             f"{count(n_methods, 'method')} on {n_folds} folds for {p} measures. Test several "
             "methods together, or fewer measures."
         )
-    rows = two_way(values[..., independent], several)
+    rows = two_way(values[..., independent], n_methods > 1)
     white = np.linalg.qr(rows / np.linalg.norm(rows, axis=0))[0] * np.sqrt(n)
     square = (white[:, :, None] * white[:, None]).reshape(n, p * p)
     skewness = float((((square.T @ white) / n) ** 2).sum())
     kurtosis = float(((white**2).sum(axis=1) ** 2).mean())
     factor = (p + 1) * (n + 1) * (n + 3) / (n * ((n + 1) * (p + 1) - 6))
-    chi, df = n * factor * skewness / 6, p * (p + 1) * (p + 2) // 6
+    mean = p * (p + 2) * (n - 1) / (n + 1)
     variance = 8 * p * (p + 2) * (n - 3) * (n - p - 1) * (n - p + 1)
     variance /= (n + 1) ** 2 * (n + 3) * (n + 5)
-    excess = kurtosis - p * (p + 2) * (n - 1) / (n + 1)
+    chi = n * factor * skewness / 6
+    skewness_df = p * (p + 1) * (p + 2) // 6
     # Of three rows, or one more than measures, b₂ is a constant and says nothing.
-    z = float(excess / np.sqrt(variance)) if variance > 0 else 0.0
-    of_skewness, of_kurtosis = special.chdtrc(df, chi), 2 * special.ndtr(-abs(z))
+    z = (kurtosis - mean) / np.sqrt(variance) if variance > 0 else 0.0
+    pvalues = float(special.chdtrc(skewness_df, chi)), float(2 * special.ndtr(-abs(z)))
     warnings = measures_left_out(dropped)
     if n < FEW:
         warnings.append(
@@ -306,14 +287,14 @@ def mardia(
         skewness=skewness,
         kurtosis=kurtosis,
         skewness_statistic=chi,
-        skewness_df=df,
-        skewness_pvalue=float(of_skewness),
-        kurtosis_statistic=z,
-        kurtosis_pvalue=float(of_kurtosis),
-        statistic=chi if of_skewness <= of_kurtosis else z,
-        pvalue=float(min(1.0, 2 * of_skewness, 2 * of_kurtosis)),
+        skewness_df=skewness_df,
+        skewness_pvalue=pvalues[0],
+        kurtosis_statistic=float(z),
+        kurtosis_pvalue=pvalues[1],
+        statistic=chi if pvalues[0] <= pvalues[1] else float(z),
+        pvalue=min(1.0, 2 * min(pvalues)),
         n=n,
-        measures=[names[k] for k in independent],
+        measures=names,
         dropped=dropped,
         warnings=tuple(warnings),
     )
@@ -427,8 +408,9 @@ def hotelling(
         )
     size = np.maximum(np.abs(first).max(axis=0), np.abs(second).max(axis=0))
     samples = [first - second] if paired else [first, -second]
-    mean = np.sum([x.mean(axis=0) for x in samples], axis=0)
-    residuals = np.concatenate([x - x.mean(axis=0) for x in samples])
+    means = [x.mean(axis=0) for x in samples]
+    mean = np.sum(means, axis=0)
+    residuals = np.concatenate([x - m for x, m in zip(samples, means, strict=True)])
     df = len(residuals) - len(samples)
     spread = sum(variance_factor(len(x), ratio) for x in samples)
     independent: list[int] = list(range(len(names)))
@@ -441,8 +423,8 @@ def hotelling(
     names = [names[k] for k in independent]
     if df < p:
         raise ValueError(_too_few("x1", len(first), p, df, paired))
-    residuals, mean, size = (x[None, ..., independent] for x in (residuals, mean, size))
-    found = _t2(residuals, mean, size, names, df, spread)
+    scatter = residuals[:, independent].T[..., None].copy()
+    found = _t2(scatter, mean[independent, None], size[independent, None], names, df, spread)
     pvalue = found.pvalue.item()
     if method == "permutation":
         swapped = samples[0][:, independent]
@@ -518,14 +500,16 @@ def t2_of_pairs(
     if df < p:
         raise ValueError(_too_few("x", n_folds, p, df, paired))
     spread = samples * variance_factor(n_folds, ratio)
-    means, largest = values.mean(axis=1), np.abs(values).max(axis=1)
-    left = values - means[:, None]
+    means = np.ascontiguousarray(values.mean(axis=1).T)
+    left = values - values.mean(axis=1, keepdims=True)
+    folds = np.ascontiguousarray(left.transpose(2, 1, 0))
+    largest = np.abs(values).max(axis=1).T
 
     def test(a: Ints, b: Ints) -> PairNumbers:
-        of_both = [left[a] - left[b]] if paired else [left[a], left[b]]
-        residuals = np.concatenate(of_both, axis=1)
-        size = np.maximum(largest[a], largest[b])
-        return _t2(residuals, means[a] - means[b], size, names, df, spread)
+        one, other = folds.take(a, axis=2), folds.take(b, axis=2)
+        residuals = one - other if paired else np.concatenate([one, other], axis=1)
+        size = np.maximum(largest[:, a], largest[:, b])
+        return _t2(residuals, means[:, a] - means[:, b], size, names, df, spread)
 
     return _in_blocks(test, first, second)
 
@@ -544,27 +528,28 @@ def _t2(
     df: int,
     spread: Any,
 ) -> PairNumbers:
-    """T-squared of pairs by their residuals, pairs x rows x measures, mean differences and largest
-    values, pairs x measures; `spread` is the variance of a mean."""
-    error = _without_noise(_lengths(residuals) * np.sqrt(spread / df), size)
-    difference = np.where(error > 0, difference, _without_noise(difference, size))
-    same = ((error == 0) & (difference == 0)).all(axis=1)
-    quadratic, direction, problem, _ = solve_pairs(residuals, difference, size, names, same)
+    """T-squared of pairs by their residuals, measures x rows x pairs (overwritten), mean
+    differences and largest values, measures x pairs; `spread` is the variance of a mean."""
+    error = np.sqrt(np.einsum("krn,krn->kn", residuals, residuals) * (spread / df))
+    quadratic, direction, singular, _ = solve_pairs(residuals, difference.copy(), size)
     t2 = quadratic * (df / spread)
+    bad = singular >= 0
+    if bad.any():
+        constant = error <= NOISE * size
+        error[constant] = 0.0
+        difference[constant & (np.abs(difference) <= NOISE * size)] = 0.0
+        same = (constant & (difference == 0)).all(axis=0)
+        bad &= ~same
+        for numbers in (t2, direction):
+            numbers[..., same] = 0.0
+            numbers[..., bad] = np.nan
+    f, pvalue = t2_pvalue(t2, len(names), df)
     t = quotient(difference, error, np.where(difference == 0, 0.0, np.nan))
     single = 2 * special.stdtr(df, -np.abs(t))
-    together = (t2, *t2_pvalue(t2, len(names), df), np.full(len(t2), float(df)), problem)
-    return PairNumbers(*together, difference, direction * df, error, single)
-
-
-def _lengths(residuals: Array) -> Array:
-    """Those of columns of pairs x rows x measures."""
-    return np.asarray(np.sqrt(np.einsum("nrk,nrk->nk", residuals, residuals)))
-
-
-def _without_noise(values: Array, size: Array) -> Array:
-    """Zero where values of this size differ by rounding."""
-    return np.where(np.abs(values) <= NOISE * size, 0.0, values)
+    by_measure = (difference.T, direction.T * df, error.T, single.T)
+    return PairNumbers(
+        t2, f, pvalue, np.full(len(t2), float(df)), problems(names, singular, bad), *by_measure
+    )
 
 
 def f_of_pairs(values: Array, names: Sequence[Hashable], first: Ints, second: Ints) -> PairNumbers:
@@ -579,21 +564,30 @@ def f_of_pairs(values: Array, names: Sequence[Hashable], first: Ints, second: In
     size = np.abs(values).max(axis=1)
 
     def test(a: Ints, b: Ints) -> PairNumbers:
-        largest = np.maximum(size[a], size[b])[:, None]
-        d = _without_noise(values[a] - values[b], largest)
-        spread = _without_noise((d[:, ::2] - d[:, 1::2]) / np.sqrt(2), largest)
-        within, between = (spread**2).sum(axis=1), (d**2).sum(axis=1)
-        mean, same = d.mean(axis=1), (between == 0).all(axis=1)
-        (_, direction, problem, of_halves), (*_, of_both) = (
-            solve_pairs(x, mean, largest[:, 0], names, same)
-            for x in (spread, np.concatenate([spread, d], axis=1))
-        )
-        wilks = np.exp(2 * (of_halves - of_both))
-        f, _, _, pvalue = rao_f(wilks, p, 2 * REPEATS, REPEATS)
-        ratios = quotient(between, 2 * within, np.where(between == 0, 0.0, np.nan))
-        single = special.fdtrc(2 * REPEATS, REPEATS, ratios)
-        together = (wilks, f, pvalue, np.full(len(a), float(REPEATS)), problem)
-        return PairNumbers(*together, mean, direction, np.full_like(mean, np.nan), single)
+        d = values[a] - values[b]
+        largest = np.maximum(size[a], size[b])
+        d[np.abs(d) <= NOISE * largest[:, None]] = 0.0
+        spread = (d[:, ::2] - d[:, 1::2]) / np.sqrt(2)
+        spread[np.abs(spread) <= NOISE * largest[:, None]] = 0.0
+        within = (spread**2).sum(axis=1)
+        between = (d**2).sum(axis=1)
+        f = quotient(between, 2 * within, np.where(between == 0, 0.0, np.nan))
+        mean = d.mean(axis=1)
+        sides = (x.transpose(2, 1, 0).copy() for x in (spread, np.concatenate([spread, d], axis=1)))
+        solved = [solve_pairs(side, mean.T.copy(), largest.T) for side in sides]
+        _, direction, singular, _ = solved[0]
+        wilks = np.where(singular < 0, np.exp(2 * (solved[0][3] - solved[1][3])), 1.0)
+        same = (mean == 0).all(axis=1) & (f == 0).all(axis=1)
+        bad = (singular >= 0) & ~same
+        wilks[same] = 1.0
+        wilks[bad] = np.nan
+        direction[:, same] = 0.0
+        direction[:, bad] = np.nan
+        statistic, _, _, pvalue = rao_f(wilks, p, 2 * REPEATS, REPEATS)
+        numbers = (wilks, statistic, pvalue, np.full(len(a), float(REPEATS)))
+        single = special.fdtrc(2 * REPEATS, REPEATS, f)
+        by_measure = (mean, direction.T, np.full_like(mean, np.nan), single)
+        return PairNumbers(*numbers, problems(names, singular, bad), *by_measure)
 
     return _in_blocks(test, first, second)
 
@@ -650,18 +644,34 @@ def hotelling_pairs(
     >>> pairs.table["significant"].tolist()
     [False, True, True]
     """
+    one_of(dependent, "dependent", DEPENDENT)
     ratio = checked_ratio(ratio)
-    cube = Cube.of(x, methods, measures, paired, dependent)
-    pairs = np.triu_indices(len(cube.methods), 1)
-    found = t2_of_pairs(cube.values, cube.measures, *pairs, ratio, paired)
-    warnings = measures_left_out(cube.dropped)
+    values = table_of(x, "x", 3)
+    names = names_of(measures, None, "measures", values.shape[-1])
+    if len(values) < 2:
+        raise ValueError(f"`x` must hold at least two methods, got {len(values)}.")
+    independent, dropped = pair_measures(values, names, paired, dependent)
+    names = [names[k] for k in independent]
+    pairs = np.triu_indices(len(values), 1)
+    found = t2_of_pairs(values.take(independent, axis=2), names, *pairs, ratio, paired)
+    df = len(names), int(found.df[0]) - len(names) + 1
+    warnings = measures_left_out(dropped)
     if untested := int(np.isnan(found.pvalue).sum()):
         warnings.append(
             f"{untested} of {len(found.pvalue)} pairs could not be tested: their differences are "
             "linearly dependent or do not vary."
         )
-    p = len(cube.measures)
-    return _fold_tests(found, cube, (p, int(found.df[0]) - p + 1), alpha, warnings)
+    of = names_of(methods, None, "methods", len(values))
+    return _fold_tests(found, of, names, df, alpha, dropped, warnings)
+
+
+def pair_measures(
+    values: Array, names: Sequence[Hashable], paired: bool, dependent: str
+) -> tuple[list[int], dict[Hashable, str]]:
+    """`tested_measures`, for which it takes two folds."""
+    if values.shape[1] < 2:
+        raise ValueError(_too_few("x", values.shape[1], len(names), 0, paired))
+    return tested_measures(values, names, paired, dependent)
 
 
 def five_by_two(
@@ -697,29 +707,30 @@ def five_by_two(
     found = f_of_pairs(values, names, *np.triu_indices(len(values), 1))
     _, *df, _ = rao_f(1.0, len(names), 2 * REPEATS, REPEATS)
     of = names_of(methods, None, "methods", len(values))
-    cube = Cube(values, of, names, {})
-    return _fold_tests(found, cube, (float(df[0]), float(df[1])), alpha)
+    return _fold_tests(found, of, names, (float(df[0]), float(df[1])), alpha)
 
 
 def _fold_tests(
     found: PairNumbers,
-    cube: Cube,
+    methods: list[Hashable],
+    measures: list[Hashable],
     df: tuple[float, float],
     alpha: float,
+    dropped: dict[Hashable, str] | None = None,
     warnings: Sequence[str] = (),
 ) -> FoldTests:
     """The numbers of all pairs as tables."""
     probability(alpha, "alpha")
     table = {
-        **named_pairs(cube.methods, *np.triu_indices(len(cube.methods), 1)),
+        **named_pairs(methods, *np.triu_indices(len(methods), 1)),
         "statistic": found.statistic,
         "f_statistic": found.f_statistic,
         **decided(found.pvalue, alpha),
         "problem": found.problem,
     }
     by_measure = (found.difference, found.direction, found.single, holm(found.single))
-    frames = (pd.DataFrame(numbers, columns=cube.measures) for numbers in by_measure)
-    about = (df, *cube[1:], tuple(warnings))
+    frames = [pd.DataFrame(numbers, columns=measures) for numbers in by_measure]
+    about = (df, methods, measures, dropped or {}, tuple(warnings))
     return FoldTests(pd.DataFrame(table), *frames, *about)  # type: ignore[call-arg]
 
 
@@ -780,11 +791,12 @@ class LearnedMeasures:
         p, n_learned = self.weights.shape
         values = self.projections.to_numpy().reshape(len(methods), -1, n_learned)
         pairs = np.triu_indices(len(methods), 1)
-        parts = {}
+        parts = []
         for k, name in enumerate(self.weights):
             found = t2_of_pairs(values[..., [k]], [name], *pairs, self.ratio, self.paired)
             difference = found.difference[:, 0]
             part = {
+                "learned": name,
                 **named_pairs(methods, *pairs),
                 "mean_difference": difference,
                 "statistic": np.sign(difference) * np.sqrt(found.statistic),
@@ -792,9 +804,8 @@ class LearnedMeasures:
                 # NaN where all measures together could not be tested
                 **decided(t2_pvalue(found.statistic, p, found.df)[1], alpha),
             }
-            parts[name] = pd.DataFrame(part)
-        tests = pd.concat(parts, names=["learned"]).reset_index("learned")
-        return tests.reset_index(drop=True)
+            parts.append(pd.DataFrame(part))
+        return pd.concat(parts, ignore_index=True)
 
 
 @dataclass(frozen=True)
@@ -871,30 +882,48 @@ def manova(
     (0.3312, (4.0, 34.0), 0.0007)
     """
     one_of(design, "design", DESIGNS)
+    one_of(dependent, "dependent", DEPENDENT)
     one_of(approximation, "approximation", APPROXIMATIONS)
-    ratio, blocked = checked_ratio(ratio), design == "blocked"
-    cube = Cube.of(x, methods, measures, blocked, dependent)
-    values, of, names, dropped = cube
+    ratio = checked_ratio(ratio)
+    values = table_of(x, "x", 3)
     n_methods, n_folds, p = values.shape
-    df_within, df_between = (n_methods - blocked) * (n_folds - 1), n_methods - 1
+    names = names_of(measures, x, "measures", p)
+    of = names_of(methods, None, "methods", n_methods)
+    if n_methods < 2 or n_folds < 2:
+        raise ValueError(
+            f"`x` must hold at least two methods and two folds, got {n_methods} and {n_folds}."
+        )
+    blocked = design == "blocked"
+    df_within = (n_methods - blocked) * (n_folds - 1)
+    independent, dropped = tested_measures(values, names, blocked, dependent)
+    p = len(independent)
+    names = [names[k] for k in independent]
     if df_within < p:
         raise ValueError(
             "`x` must have at least as many residual degrees of freedom as measures, got "
             f"{df_within} for {p} measures ({n_methods} methods on {n_folds} folds). Use more "
             f"folds or at most {df_within} measures."
         )
-    residuals = two_way(values, blocked)
+    values = values[..., independent]
     means = values.mean(axis=1) - values.mean(axis=(0, 1))
-    means /= np.sqrt(variance_factor(n_folds, ratio))
-    eigenvalues, vectors, table = _statistics(residuals, means, df_within)
+    residuals = two_way(values, blocked)
+    df_between = n_methods - 1
+    shared = n_folds * variance_factor(n_folds, ratio)
+    between = n_folds / shared * means.T @ means
+    within = residuals.T @ residuals
+    scaled_means = means * np.sqrt(n_folds / shared)
+    eigenvalues, vectors, table = _statistics(residuals, scaled_means, df_within)
     statistic, f, *df, pvalue = table.loc["wilks"].tolist()
     if approximation == "chi2":
         f = ((p - df_between + 1) / 2 - df_within) * np.log(statistic)
         df = [float(p * df_between), np.inf]
         pvalue = float(special.chdtrc(df[0], f))
-    within, weights = residuals.T @ residuals, _unit_columns(vectors)
+    warnings = measures_left_out(dropped)
+    warnings += _unequal(residuals, of, n_folds)
+    weights = _unit_columns(vectors)
     learned = [f"M{k + 1}" for k in range(len(eigenvalues))]
     index = pd.MultiIndex.from_product([of, range(n_folds)], names=["method", "fold"])
+    total = eigenvalues.sum()
     scaled = _unit_columns(weights * np.sqrt(np.diag(within))[:, None])
     return ManovaResult(
         statistic=statistic,
@@ -902,13 +931,13 @@ def manova(
         f_statistic=float(f),
         df=(df[0], df[1]),
         table=table,
-        between=pd.DataFrame(means.T @ means, names, names),
+        between=pd.DataFrame(between, names, names),
         within=pd.DataFrame(within, names, names),
         learned=LearnedMeasures(
             weights=pd.DataFrame(weights, names, learned),
             scaled_weights=pd.DataFrame(scaled, names, learned),
             eigenvalues=pd.Series(eigenvalues, learned, name="eigenvalue"),
-            shares=pd.Series(eigenvalues / (eigenvalues.sum() or 1.0), learned, name="share"),
+            shares=pd.Series(eigenvalues / (total or 1.0), learned, name="share"),
             projections=pd.DataFrame(values.reshape(-1, p) @ weights, index, learned),
             ratio=ratio,
             paired=blocked,
@@ -916,7 +945,7 @@ def manova(
         measures=names,
         dropped=dropped,
         design=design,
-        warnings=(*measures_left_out(dropped), *_unequal(residuals, of, n_folds)),
+        warnings=tuple(warnings),
     )
 
 
@@ -929,30 +958,35 @@ def _statistics(residuals: Array, means: Array, v: int) -> tuple[Array, Array, p
     white = np.linalg.solve(root.T, (means / scale).T)
     left, singular, _ = np.linalg.svd(white, full_matrices=True)
     p, q = white.shape[0], white.shape[1] - 1
-    s, most, n = min(p, q), max(p, q), (v - p - 1) / 2
+    s = min(p, q)
     eigenvalues = singular[:s] ** 2
     vectors = np.linalg.solve(root, left[:, :s]) / scale[:, None]
+    m = (abs(p - q) - 1) / 2
+    n = (v - p - 1) / 2
     wilks = float(np.exp(-np.log1p(eigenvalues).sum()))
-    pillai, trace = (eigenvalues / (1 + eigenvalues)).sum(), eigenvalues.sum()
-    of_trace, df_of_trace = trace / s, 2 * (s * n + 1)
+    pillai = float((eigenvalues / (1 + eigenvalues)).sum())
+    trace = float(eigenvalues.sum())
+    roy = float(eigenvalues.max())
+    rows = {"wilks": [wilks, *rao_f(wilks, p, q, v)[:3]]}
+    df1 = s * (2 * m + s + 1)
+    df2 = s * (2 * n + s + 1)
+    rows["pillai"] = [pillai, df2 / df1 * pillai / (s - pillai), df1, df2]
     if n > 0:  # McKeon (1974)
         b = (p + 2 * n) * (q + 2 * n) / (2 * (2 * n + 1) * (n - 1)) if n != 1 else np.inf
-        df_of_trace = 4 + (p * q + 2) / (b - 1)
-        of_trace = trace * 2 * n / (df_of_trace - 2)
-    f, *df, _ = rao_f(wilks, p, q, v)
-    rows = {
-        # the statistic, what times the second degrees over the first is F, and the degrees
-        "wilks": (wilks, f * df[0] / df[1], *df),
-        "pillai": (pillai, pillai / (s - pillai), p * q, s * (v - p + s)),
-        "hotelling_lawley": (trace, of_trace, p * q, df_of_trace),
-        "roy": (eigenvalues.max(), eigenvalues.max(), most, v - most + q),
-    }
+        df1 = p * q
+        df2 = 4 + (p * q + 2) / (b - 1)
+        f = df2 / df1 * trace * 2 * n / (df2 - 2)
+    else:
+        df2 = 2 * (s * n + 1)
+        f = df2 / df1 / s * trace
+    rows["hotelling_lawley"] = [trace, f, df1, df2]
+    df1 = max(p, q)
+    df2 = v - df1 + q
+    rows["roy"] = [roy, df2 / df1 * roy, df1, df2]
     columns = ["statistic", *_F[:3]]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns, dtype=float)
-    first, second = (table[name] for name in _F[1:3])
-    table["f_statistic"] *= second / first
-    table["pvalue"] = special.fdtrc(first, second, table["f_statistic"])
-    return eigenvalues, vectors, table
+    pvalue = special.fdtrc(*(table[name] for name in _F[1:3]), table[_F[0]])
+    return eigenvalues, vectors, table.assign(pvalue=pvalue)
 
 
 def _unequal(residuals: Array, methods: Sequence[Hashable], n_folds: int) -> list[str]:
