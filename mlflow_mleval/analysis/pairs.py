@@ -174,8 +174,13 @@ def mean_intervals(
 
 def holm(pvalues: ArrayLike) -> AnyArray:
     """Holm's correction along the last axis; NaN where there is no test, which does not count."""
-    rows = np.asarray(pvalues, dtype=float)
-    return np.apply_along_axis(lambda row: stepped(row, row[~np.isnan(row)]), -1, rows)
+    pvalues = np.asarray(pvalues, dtype=float)
+    order = np.argsort(pvalues, axis=-1, kind="stable")
+    left = (~np.isnan(pvalues)).sum(axis=-1, keepdims=True) - np.arange(pvalues.shape[-1])
+    ranked = np.take_along_axis(pvalues, order, axis=-1) * np.maximum(left, 1)
+    out = np.empty_like(pvalues)
+    np.put_along_axis(out, order, np.minimum(1.0, np.maximum.accumulate(ranked, axis=-1)), axis=-1)
+    return out
 
 
 def stepped(pvalues: AnyArray, worst: AnyArray, extra: int = 0) -> AnyArray:
