@@ -27,6 +27,7 @@ from mlflow_mleval.analysis.promethee import (
     Threshold,
     WeighedFlows,
     Weights,
+    blocks_of,
     checked,
     flows_by_measure,
     lost,
@@ -271,10 +272,14 @@ def correlation_of(study: Study) -> pd.DataFrame:
             f"`study` must hold at least three methods, got {values.shape[1]}. Add methods."
         )
     measures = study.values.columns
-    varies = np.ptp(values, axis=1) > NOISE * np.abs(values).max(axis=1)
-    centred = np.where(varies[:, None], values - values.mean(axis=1, keepdims=True), 0.0)
-    unit = centred / np.where(varies, np.sqrt((centred**2).sum(axis=1)), 1.0)[:, None]
-    mean = np.abs(np.clip(unit.swapaxes(1, 2) @ unit, -1, 1).mean(axis=0))
+    total = np.zeros((len(measures), len(measures)))
+    for part in blocks_of(values):
+        of_part = values[part]
+        varies = np.ptp(of_part, axis=1) > NOISE * np.abs(of_part).max(axis=1)
+        centred = np.where(varies[:, None], of_part - of_part.mean(axis=1, keepdims=True), 0.0)
+        centred /= np.where(varies, np.sqrt((centred**2).sum(axis=1)), 1.0)[:, None]
+        total += np.clip(centred.swapaxes(1, 2) @ centred, -1, 1).sum(axis=0)
+    mean = np.abs(total) / len(values)
     np.fill_diagonal(mean, 1.0)
     return pd.DataFrame(mean, measures, measures)
 

@@ -108,7 +108,8 @@ def pair_positions(
     """
     m = frame.shape[1]
     if control is None:
-        return np.triu_indices(m, 1)
+        a, b = np.triu_indices(m, 1)
+        return a.astype(np.int32), b.astype(np.int32)  # of 1,000 methods half a million
     if control not in frame.columns:
         guess = did_you_mean([control], frame.columns)
         raise ValueError(
@@ -206,7 +207,7 @@ def decided(pvalues: AnyArray, alpha: float) -> dict[str, AnyArray]:
 
 def named_pairs(names: Sequence[Hashable], a: AnyArray, b: AnyArray) -> dict[str, pd.Index]:
     """Columns method_a and method_b of a table of pairs, from the positions of the two."""
-    index = pd.Index(names, tupleize_cols=False)
+    index = pd.Index(names, dtype=object, tupleize_cols=False)  # texts of Arrow's are copied
     return {"method_a": index.take(a), "method_b": index.take(b)}
 
 

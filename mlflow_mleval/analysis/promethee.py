@@ -573,7 +573,7 @@ def flows_by_measure(
     **thresholds: Threshold,
 ) -> FlowsByMeasure:
     """Flows on datasets x methods x measures; options as of `promethee`."""
-    values = np.ascontiguousarray(matrices.swapaxes(1, 2))
+    values = matrices.swapaxes(1, 2)
     smaller = [minimize] if isinstance(minimize, str) else list(minimize)
     _known(smaller, measures, "minimize")
     turned = measures.isin(smaller)

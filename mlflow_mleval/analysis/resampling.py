@@ -27,6 +27,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
+from mlflow_mleval.measures.inputs import slices
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, Places, at_least_one
 
 #: Random sign changes where there are more than so many: beyond 14 units, for opposite ones give
@@ -136,25 +137,27 @@ def sign_tests(rows: Any, *, n_resamples: int = RESAMPLES, seed: int = 0) -> Sig
     number = np.float64 if signs.exact or many else np.float32
     total, size = np.empty((2, n_rows))
 
-    def read(at: Places) -> AnyArray:
+    def read(at: Places | slice) -> AnyArray:
         return np.nan_to_num(rows[at])
 
-    for at in _blocks(n_rows):
+    def scaled(at: Places | slice) -> AnyArray:
+        return read(at) / np.where(size[at] > 0, size[at], 1.0)[:, None]
+
+    for at in slices(n_rows, ROWS):
         part = read(at)
         total[at] = part.sum(axis=1)
         size[at] = np.sqrt(np.einsum("ij,ij->i", part, part))
-    unit_size = np.where(size > 0, size, 1.0)
+    statistic = np.abs(total) / np.where(size > 0, size, 1.0)
     if many:
-        units = np.concatenate([read(at) for at in _blocks(n_rows)]) / unit_size[:, None]
+        units = np.concatenate([scaled(at) for at in slices(n_rows, ROWS)])
         drawn = by_columns(np.abs(signs.sums(units.T)))
     else:
         matrix = signs.matrix(number)
 
         def drawn(at: Places, part: slice) -> AnyArray:
-            found = (read(at) / unit_size[at, None]).astype(number) @ matrix[:, part]
+            found = scaled(at).astype(number) @ matrix[:, part]
             return np.abs(found, out=found)
 
-    statistic = np.abs(total) / unit_size
     counts = step_down(statistic, drawn, signs.changes, number)
     own, joint = counts.own / signs.changes, counts.joint / signs.changes
     return SignTests(total, size, statistic, own, joint, counts.largest, signs.changes, signs.exact)
@@ -174,8 +177,8 @@ class Counts(NamedTuple):
     largest; and by change the largest statistic of all.
     """
 
-    own: Ints
-    joint: Ints
+    own: AnyArray
+    joint: AnyArray
     largest: AnyArray
 
 
@@ -190,10 +193,10 @@ def step_down(
     hypotheses x changes. Blocks bound the memory: from the smallest statistic
     of the data to the largest, a running maximum per change makes the successive maxima.
     """
-    own, joint = np.zeros((2, len(statistic)), dtype=np.int64)
+    own, joint = np.zeros((2, len(statistic)), dtype=np.int32)
     largest = np.full(changes, -np.inf, dtype=number)
     rising = np.argsort(statistic, kind="stable")
-    for block in _blocks(len(statistic)):
+    for block in slices(len(statistic), ROWS):
         at = rising[block]
         limit = reached(statistic[at], number)[:, None]
         for start in range(0, changes, CHANGES):
@@ -312,10 +315,6 @@ def cluster_sums(values: ArrayLike, clusters: Places | None = None) -> tuple[Arr
     of = [np.bincount(clusters, column) for table in (x, counts) for column in table.T]
     sums, sizes = np.array(of).reshape(2, x.shape[1], -1).swapaxes(1, 2)
     return sums, sizes
-
-
-def _blocks(n_rows: int) -> list[Places]:
-    return [np.arange(start, min(start + ROWS, n_rows)) for start in range(0, n_rows, ROWS)]
 
 
 # --------------------------------------------------------------------------------------------------

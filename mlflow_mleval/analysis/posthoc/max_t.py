@@ -31,6 +31,7 @@ from mlflow_mleval.analysis.pairs import (
     rows_of_tests,
 )
 from mlflow_mleval.analysis.resampling import RESAMPLES, Moments, sign_tests
+from mlflow_mleval.measures.inputs import slices
 from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import AnyArray, at_least_one, probability
 
@@ -241,14 +242,17 @@ def max_t(
     frame = pairs.frame
     tests = sign_tests(pairs, n_resamples=n_resamples, seed=seed)
     there = frame.notna().to_numpy(float)
-    n_of = (there.T @ there)[pairs.a, pairs.b]
+    n_of = (there.T @ there).astype(int)[pairs.a, pairs.b]
     apart = tests.corrected <= alpha
-    moments = Moments(tests.total, tests.size**2, n_of, tests.total, n_of)
-    limits = moments.limits(resampling.critical(tests.largest, alpha))
-    low, high = resampling.up_to_zero(*limits, tests.total, apart)
+    largest = resampling.critical(tests.largest, alpha)
+    low, high = np.empty((2, len(n_of)))
+    for at in slices(len(n_of), 1 << 16):
+        total, n = tests.total[at], n_of[at]
+        limits = Moments(total, tests.size[at] ** 2, n, total, n).limits(largest)
+        low[at], high[at] = resampling.up_to_zero(*limits, total, apart[at])
     table = {
         **pairs.named(),
-        "n": n_of.astype(int),
+        "n": n_of,
         "mean_difference": tests.total / np.maximum(n_of, 1),
         "statistic": tests.statistic,
         "pvalue": tests.pvalue,
@@ -296,13 +300,14 @@ def half_widths(flows: pd.DataFrame, result: MaxTResult) -> AnyArray:
     values = flows.to_numpy()
     m = flows.shape[1]
     c = critical(result)
-    bound = np.zeros((m, m))
+    own = np.zeros(m)
     for i in range(m - 1):  # pairs of all methods at once would take gigabytes
         d = pd.DataFrame(values[:, [i]] - values[:, i + 1 :])
         # on so few datasets that c cannot be reached nothing is separated, however large
         room = np.sqrt(np.maximum(d.count() - c**2, 1))
-        bound[i, i + 1 :] = c * d.std(ddof=0).fillna(0.0) / room
-    own = (bound + bound.T).sum(axis=1)
+        bound = (c * d.std(ddof=0).fillna(0.0) / room).to_numpy()
+        own[i] += bound.sum()
+        own[i + 1 :] += bound
     total = own.sum() / 2 / (m - 1)
     return np.full(m, own[0] / 2) if m == 2 else np.maximum((own - total) / (m - 2), 0.0)
 
