@@ -116,7 +116,8 @@ class Rule:
             by = names.copy()
             for rule, texts in parts:
                 taken = (names == "") & (texts.str.strip() != "")
-                names, by = names.where(~taken, texts), by.where(~taken, rule)
+                names = names.where(~taken, texts)
+                by[taken] = rule  # where() makes a text of its own for each run
             return names, by
         first, *more = self.rules
         names = self._texts(first, table)

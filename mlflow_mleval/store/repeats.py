@@ -134,7 +134,7 @@ class _Gathering:
         self.excluded: list[Excluded] = []
         rows = results.rows
         cells = rows.groupby(["dataset", "method"], sort=False)
-        self.cell, self.names = cells.ngroup(), cells.size().index.tolist()
+        self.cell, self.names = cells.ngroup(), cells.size().index
         self.settings = settings(results.table, selection.repeats_by)
         own = ((name, run_id) for run_id, params in searched.items() for name in params)
         for name, run_ids in grouped(own).items():  # what was searched tells no repeats apart
@@ -212,8 +212,8 @@ class _Gathering:
         told = self.settings[(self.settings >= 0).any(axis=1)]
         protocols = self.results.rows["protocol"]
         protocols = protocols.where(protocols != 0).groupby(self.cell).nunique()
-        several = told.groupby(self.cell[told.index]).nunique().reindex(protocols.index) > 1
-        several[FOLDS] = protocols > 1
+        differ = told.groupby(self.cell[told.index]).nunique().reindex(protocols.index)
+        several = pd.concat([differ, protocols.rename(FOLDS)], axis=1) > 1
         several = several[several.any(axis=1)]
         named = ([*compress(several, row)] for row in several.to_numpy())
         return dict(zip(several.index, named, strict=True))

@@ -57,6 +57,7 @@ _ONLY = "0"
 
 _KINDS = ("metrics", "params", "tags")
 _ABOUT = tuple(name for name in RunRow.__dataclass_fields__ if name not in _KINDS)
+_WHOLE = ("started", "last_step")
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ class RunsTable:
     @classmethod
     def of(cls, rows: Iterable[RunRow], experiments: Mapping[str, str], **more: Any) -> RunsTable:
         """The table of these rows."""
-        about: dict[str, list[Any]] = {name: [] for name in _ABOUT}
+        about: dict[str, Any] = {name: [] for name in _ABOUT}
+        about |= {name: array("q") for name in _WHOLE}
         columns: dict[str, dict[str, _Column]] = {kind: {} for kind in _KINDS}
         for i, row in enumerate(rows):
             for name, values in about.items():
@@ -96,10 +98,12 @@ class RunsTable:
                     if key not in of_kind:
                         of_kind[key] = _Column(is_text=kind != "metrics")
                     of_kind[key].add(i, value)
-        whole = dict.fromkeys(("started", "last_step"), np.int64)
-        frame = {name: pd.Series(v, dtype=whole.get(name, object)) for name, v in about.items()}
+        frame: dict[str, Any] = {}
+        for name in _ABOUT:  # as of the columns below
+            whole = name in _WHOLE
+            frame[name] = pd.Series(about.pop(name), dtype=np.int64 if whole else object)
         frame["experiment"] = frame["experiment_id"].map(lambda i: experiments.get(i, ""))
-        ids = about["run_id"]
+        ids = frame["run_id"]
         unusable: dict[str, dict[str, float]] = {}
         for kind, of_kind in columns.items():
             for key in [*of_kind]:
@@ -126,9 +130,13 @@ class RunsTable:
     def texts(self, column: str) -> pd.Series:
         """The texts of a param or tag, empty where a run has none."""
         if column not in self.frame:
-            return pd.Series("", self.frame.index, dtype=object)
+            return self._blank
         texts = self.frame[column].astype(object)
         return texts.where(texts.notna(), "")
+
+    @cached_property
+    def _blank(self) -> pd.Series:
+        return pd.Series("", self.frame.index, dtype=object)
 
     def tag(self, name: str, otherwise: Any = None) -> pd.Series:
         """A tag as text, and what is given in its place where a run has none."""

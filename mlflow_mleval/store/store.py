@@ -134,7 +134,7 @@ def _is_conflict(error: BaseException) -> bool:
 
 #: Runs that are asked for at a time: more are fewer requests; but of a database, MLflow makes an
 #: object of each metric in this process.
-PAGE, _DATABASE_PAGE = 1_000, 400
+PAGE, _DATABASE_PAGE = 1_000, 200
 #: MLflow's code of a filter that it does not accept, and of other arguments.
 _INVALID = "INVALID_PARAMETER_VALUE"
 #: How MLflow fails on a page with a run whose start time another program has taken away, and how
