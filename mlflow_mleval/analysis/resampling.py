@@ -467,6 +467,6 @@ def score(x: Array, worst: float, times: Array) -> Array:
         tilt[left] = following
         left = left[np.abs(following - now) >= 1e-9 * steepest]
     weights = times / (n[:, None] * (1 + tilt[:, None] * x))
-    unseen = np.maximum(0.0, 1 - weights.sum(axis=1))
+    unseen = np.maximum(0.0, tilt * (weights @ x))  # one minus their sum, without its rounding
     statistic[up] = total[up] / np.sqrt(n * (weights @ x**2 + unseen * worst**2))
     return statistic

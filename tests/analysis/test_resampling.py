@@ -15,7 +15,14 @@ from scipy import stats
 from mlflow_mleval.analysis import resampling
 from mlflow_mleval.analysis.pairs import possible_ranks
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, max_t
-from mlflow_mleval.analysis.resampling import Moments, Signs, cluster_sums, critical, sign_tests
+from mlflow_mleval.analysis.resampling import (
+    Moments,
+    Sample,
+    Signs,
+    cluster_sums,
+    critical,
+    sign_tests,
+)
 
 
 def statistics(x):
@@ -223,3 +230,14 @@ def test_possible_ranks_hold_the_true_ones_with_their_confidence():
             and (high[3:] == 5).all()
         )
     assert np.mean(covered) >= stats.binom.ppf(0.001, SIMULATIONS, 0.95) / SIMULATIONS
+
+
+@pytest.mark.parametrize("n", [10, 30, 200])
+@pytest.mark.parametrize("difference", [0.05, 0.3, 0.7])
+def test_limits_of_equal_differences_do_not_hang_on_their_rounding(n, difference):
+    t2 = stats.t.ppf(0.95, n - 1) ** 2
+    expected = (n * difference - t2) / (n + t2)  # the score test by hand: n (d - c) / (1 + c) = t²
+    before = np.random.default_rng(n).integers(0, 4, n) / 10
+    for sums in (np.full(n, difference), (before + difference) - before):
+        low = Sample.of(sums, np.ones(n), 1.0).limit(0.05, 1, float(np.mean(sums)))
+        assert low == pytest.approx(expected, abs=1e-8)
