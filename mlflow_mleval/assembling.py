@@ -64,12 +64,7 @@ class Material:
 
 
 def read(
-    choices: Choices,
-    *,
-    whole: bool,
-    stage: Stage,
-    say: Say = lambda text: None,
-    word: Wording,
+    choices: Choices, *, whole: bool, stage: Stage, say: Say = lambda text: None, word: Wording
 ) -> Material:
     """What a selection of runs and some options yield, to be compared: arguments of `load_study`,
     `fuse` and `compare`, `cost`, `protocol`, `ratio`, `paired`; others are not heeded.
@@ -315,11 +310,7 @@ def _keywords_for(function: Callable[..., Any], choices: Choices) -> dict[str, A
 
 
 def tested_instances(
-    study: Any,
-    wanted: list[str] | None,
-    say: Say,
-    cluster: str | None = None,
-    **options: Any,
+    study: Any, wanted: list[str] | None, say: Say, cluster: str | None = None, **options: Any
 ) -> tuple[dict[str, InstanceTests], dict[str, str], list[str]]:
     """Tests over the instances by dataset, why other datasets have none, and notes."""
     from mlflow_mleval.analysis.pairs import on_each

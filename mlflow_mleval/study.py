@@ -13,12 +13,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from mlflow_mleval.errors import (
-    IncomparableRunsError,
-    MeasureError,
-    MissingResultsError,
-    Ways,
-)
+from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingResultsError, Ways
 from mlflow_mleval.measures.metric_names import TRAINING, directions, is_bookkeeping
 from mlflow_mleval.measures.registry import Direction, expand
 from mlflow_mleval.package import Reported
@@ -539,10 +534,7 @@ def _holes(values: pd.DataFrame) -> pd.Index:
 
 
 def _refuse_unknown(
-    what: str,
-    names: Iterable[str],
-    there: Sequence[str],
-    error: type[Exception] = MeasureError,
+    what: str, names: Iterable[str], there: Sequence[str], error: type[Exception] = MeasureError
 ) -> None:
     """An error that tells which of these names the study does not have, and which it has."""
     if unknown := [name for name in names if name not in there]:

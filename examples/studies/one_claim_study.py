@@ -58,11 +58,7 @@ def results(
     or seed; datasets and folds are easy or hard for all methods. See `DESIGNS`.
     """
     index = pd.MultiIndex.from_product(
-        [
-            [f"d{k}" for k in range(datasets)],
-            [f"m{k}" for k in range(methods)],
-            range(units),
-        ],
+        [[f"d{k}" for k in range(datasets)], [f"m{k}" for k in range(methods)], range(units)],
         names=["dataset", "method", unit],
     )
     shape = datasets, methods, units, len(MEASURES)

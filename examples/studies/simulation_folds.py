@@ -237,10 +237,7 @@ def over_several_datasets(rng: Generator, n: int) -> Table:
             study = Study(
                 folds.groupby(level=[0, 1]).mean(), dict.fromkeys(folds, "max"), folds=folds
             )
-            data, together = (
-                f"{n_datasets} datasets",
-                compare(study).folds.values(),
-            )
+            data, together = (f"{n_datasets} datasets", compare(study).folds.values())
             found.add(
                 "T², corrected over pairs and datasets",
                 data,

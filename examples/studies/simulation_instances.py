@@ -62,7 +62,7 @@ def over_instances(rng: Generator, n: int) -> Table:
                 "means agree, but the loss of one is small everywhere and that of the other "
                 "large on few instances: sign and signed-rank tests compare more than means, and "
                 "rightly reject"
-            ),
+            )
         },
     )
     for data, n_instances in (

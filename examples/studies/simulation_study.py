@@ -140,7 +140,7 @@ def verdicts(rng: Generator, n: int) -> Table:
             "worst, counted as failure": (
                 "not finishing is said to be a failure (`--missing worst:failure`), and here "
                 "it is none"
-            ),
+            )
         },
     )
     designs = {
@@ -198,7 +198,7 @@ def specialists(rng: Generator, n: int) -> Table:
                 "entropy weights prefer what is uneven, and the specialist's measures are; the "
                 "report doubts such "
                 "a lead where equal weights do not share it"
-            ),
+            )
         },
     )
     for m in (4, 8):

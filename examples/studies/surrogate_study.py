@@ -90,11 +90,7 @@ class SurrogateStudy:
 
 
 def surrogate_study(
-    X: np.ndarray,
-    Y: np.ndarray,
-    dataset: str,
-    folds: BaseCrossValidator,
-    n_neighbors: int = 9,
+    X: np.ndarray, Y: np.ndarray, dataset: str, folds: BaseCrossValidator, n_neighbors: int = 9
 ) -> SurrogateStudy:
     """Train for every binomial loss that has no run yet, then read all of them."""
     n_labels = Y.shape[1]

@@ -14,13 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.pairs import (
-    PAIR,
-    named_pairs,
-    on_each,
-    one_table,
-    possible_ranks,
-)
+from mlflow_mleval.analysis.pairs import PAIR, named_pairs, on_each, one_table, possible_ranks
 from mlflow_mleval.analysis.pairs_by_unit import InstanceTests, instance_tests
 from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.errors import (
@@ -29,12 +23,7 @@ from mlflow_mleval.errors import (
     MissingResultsError,
     UndirectedError,
 )
-from mlflow_mleval.measures.metric_names import (
-    directions,
-    is_cost,
-    proposed_direction,
-    range_of,
-)
+from mlflow_mleval.measures.metric_names import directions, is_cost, proposed_direction, range_of
 from mlflow_mleval.measures.registry import MEASURES, Direction
 from mlflow_mleval.sentences import PROPOSED, Argument, Message, count, grouped, quoted, some
 from mlflow_mleval.study import Units

@@ -61,11 +61,7 @@ class EquivalenceResult:
 
 
 def equivalence(
-    table: ArrayLike | pd.DataFrame,
-    rope: float,
-    *,
-    ratio: float | None = None,
-    alpha: float = 0.05,
+    table: ArrayLike | pd.DataFrame, rope: float, *, ratio: float | None = None, alpha: float = 0.05
 ) -> EquivalenceResult:
     r"""Whether the mean difference of each pair is shown to lie within the rope: two one-sided t
     tests (Schuirmann 1987).

@@ -83,12 +83,7 @@ from mlflow_mleval.package import Detailed
 from mlflow_mleval.selection import Choices
 from mlflow_mleval.sentences import Argument, Message
 from mlflow_mleval.study import Study
-from mlflow_mleval.validation import (
-    at_least_one,
-    known_keywords,
-    one_of,
-    probability,
-)
+from mlflow_mleval.validation import at_least_one, known_keywords, one_of, probability
 
 # what a study without folds, repeats, instances and profiles does not need loads where it is used
 if TYPE_CHECKING:
@@ -723,11 +718,7 @@ def _retest(made: Posthoc | None, tested: Tested, there: pd.DataFrame) -> Retest
 
 
 def _stability(
-    ground: Ground,
-    fusion: Fusion,
-    again: Retest | None,
-    options: Choices,
-    absent: dict[str, str],
+    ground: Ground, fusion: Fusion, again: Retest | None, options: Choices, absent: dict[str, str]
 ) -> Stability | None:
     """How sure the fused ranking is; `absent` gets what cannot be said of it."""
     if len(fusion.study.measures) == 1:
@@ -755,11 +746,7 @@ def _check_choices(
 
 
 def _along_profiles(
-    study: Study,
-    profiles: Profiles,
-    alpha: float,
-    over_folds: Choices,
-    absent: dict[str, str],
+    study: Study, profiles: Profiles, alpha: float, over_folds: Choices, absent: dict[str, str]
 ) -> ProfileComparison | None:
     """The comparison of the loss profiles of what the study holds."""
     from mlflow_mleval.analysis.loss_profiles import compare_profiles
@@ -784,11 +771,7 @@ def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _tests(
-    fusion: Fusion,
-    tested: Tested,
-    ground: Ground,
-    options: Choices,
-    absent: dict[str, str],
+    fusion: Fusion, tested: Tested, ground: Ground, options: Choices, absent: dict[str, str]
 ) -> dict[str, Any]:
     """The fields of `Comparison` that hold tests over datasets; where these are too few to decide,
     over blocks of repeats, else over folds or repeats of each dataset.

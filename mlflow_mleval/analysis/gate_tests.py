@@ -22,12 +22,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.pairs import (
-    cluster_doubts,
-    cluster_numbers,
-    holm,
-    variance_factor,
-)
+from mlflow_mleval.analysis.pairs import cluster_doubts, cluster_numbers, holm, variance_factor
 from mlflow_mleval.analysis.resampling import (
     LEAST_MEANS,
     UNITS,

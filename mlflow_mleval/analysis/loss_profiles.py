@@ -35,13 +35,7 @@ from mlflow_mleval.analysis.fold_protocol import (
     shared_folds,
     unpaired,
 )
-from mlflow_mleval.analysis.pairs import (
-    PAIR,
-    PairTests,
-    better_first,
-    stepped,
-    variance_factor,
-)
+from mlflow_mleval.analysis.pairs import PAIR, PairTests, better_first, stepped, variance_factor
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.inputs import slices
 from mlflow_mleval.measures.owa import (
@@ -55,14 +49,7 @@ from mlflow_mleval.measures.owa import (
 )
 from mlflow_mleval.package import Plotted
 from mlflow_mleval.sentences import count, some
-from mlflow_mleval.validation import (
-    AnyArray,
-    Array,
-    one_of,
-    present,
-    probability,
-    refuse_keywords,
-)
+from mlflow_mleval.validation import AnyArray, Array, one_of, present, probability, refuse_keywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -19,13 +19,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import linalg, special
 
-from mlflow_mleval.analysis.pairs import (
-    checked_ratio,
-    decided,
-    holm,
-    named_pairs,
-    variance_factor,
-)
+from mlflow_mleval.analysis.pairs import checked_ratio, decided, holm, named_pairs, variance_factor
 from mlflow_mleval.analysis.resampling import length_pvalue
 from mlflow_mleval.measures.inputs import slices
 from mlflow_mleval.measures.registry import ratio as quotient

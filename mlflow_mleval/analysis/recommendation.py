@@ -19,12 +19,7 @@ from scipy import special
 from mlflow_mleval.analysis.beyond_pvalues import required_size
 from mlflow_mleval.analysis.comparison import FUSED, Comparison, compare, tests_of_repeats
 from mlflow_mleval.analysis.fusion import first_ranked, leaders_by, mean_ranking
-from mlflow_mleval.analysis.pairs import (
-    NOISE,
-    PairTests,
-    mean_intervals,
-    rows_of_tests,
-)
+from mlflow_mleval.analysis.pairs import NOISE, PairTests, mean_intervals, rows_of_tests
 from mlflow_mleval.analysis.posthoc.max_t import (
     MaxTResult,
     datasets_needed,

@@ -618,13 +618,7 @@ def gate(
     measures = asked.pop("measures", None)
     taken = (*opt.gate, opt.cluster, *opt.protocol, opt.level, opt.anytime, opt.swaps, opt.seed)
     options = arguments({k: v for k, v in choices.items() if v is not None}, *taken)
-    verdict = gates.gate(
-        candidate,
-        champion,
-        measures=measures,
-        **options,
-        **asked,
-    )
+    verdict = gates.gate(candidate, champion, measures=measures, **options, **asked)
     verdict = replace(
         verdict,
         candidate=gates.shown(named[0]),

@@ -57,9 +57,7 @@ class PerMeasure(click.ParamType):
 
 
 def _by_measure(
-    context: click.Context,
-    option: click.Parameter,
-    stated: Sequence[float | dict[str, float]],
+    context: click.Context, option: click.Parameter, stated: Sequence[float | dict[str, float]]
 ) -> float | dict[str, float] | None:
     """What was stated: one number for all measures, or numbers by name."""
     named: dict[str, float] = {}

@@ -310,10 +310,7 @@ def _arrow_column(df: DataFrame, name: str, argument: str) -> Any:
 
 
 def _label_names(
-    labels: Mapping[str, tuple[str, ...]],
-    lists: bool,
-    arrays: bool,
-    hierarchy: Hierarchy | None,
+    labels: Mapping[str, tuple[str, ...]], lists: bool, arrays: bool, hierarchy: Hierarchy | None
 ) -> Sequence[Hashable] | None:
     """The labels, None where arrays number them."""
     if lists and hierarchy is not None:

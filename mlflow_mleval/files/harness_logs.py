@@ -347,10 +347,7 @@ def _passed(cells: pd.Series) -> pd.Series:
 
 
 def _wide(
-    path: Path,
-    rows: pd.DataFrame,
-    measures: list[str],
-    about_columns: list[str],
+    path: Path, rows: pd.DataFrame, measures: list[str], about_columns: list[str]
 ) -> pd.DataFrame:
     """A row an answer; the k-th value of a measure for an instance belongs to its k-th answer. What
     rows of an answer do not agree in is left out.

@@ -25,13 +25,7 @@ from scipy import sparse
 from mlflow_mleval.analysis.measure_intervals import CLUSTER, with_clusters
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
-from mlflow_mleval.files.results import (
-    INSTANCE,
-    columns_shown,
-    csv_rows,
-    reason,
-    unreadable,
-)
+from mlflow_mleval.files.results import INSTANCE, columns_shown, csv_rows, reason, unreadable
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import Propensities, split_digest
 from mlflow_mleval.measures.one_label import is_vector
@@ -819,9 +813,7 @@ class BadRow(ValueError):
 
 
 def sets_in(
-    lists: pa.Array,
-    names: Sequence[Hashable],
-    scores: pa.Array | None = None,
+    lists: pa.Array, names: Sequence[Hashable], scores: pa.Array | None = None
 ) -> sparse.csr_array:
     """Lists of labels, maybe with scores, as a matrix of these names; else a BadRow."""
     if lists.null_count:

@@ -310,10 +310,7 @@ class Optimum:
 
 
 def bayes_optimal(
-    label_sets: Any,
-    probabilities: ArrayLike,
-    loss: str = "binomial",
-    parameter: float = 1,
+    label_sets: Any, probabilities: ArrayLike, loss: str = "binomial", parameter: float = 1
 ) -> Optimum:
     """The label set of least expected loss under a distribution over label sets, by enumeration.
 

@@ -371,12 +371,7 @@ class _Instance:
         return (true & pred).bit_count(), true.bit_count(), pred.bit_count(), self.exact
 
     def _joined(
-        self,
-        states: list[Graphs],
-        group: list[Owner],
-        cover: int,
-        after: int,
-        most: int,
+        self, states: list[Graphs], group: list[Owner], cover: int, after: int, most: int
     ) -> list[Graphs]:
         """The graphs with these classes joined to a cover, and each of its nodes to both sides."""
         steps = []

@@ -555,10 +555,7 @@ def _no_probabilities(sums: Sums) -> str:
 
 
 def doubts_about(
-    kind: str,
-    sums: Sums,
-    names: Sequence[Hashable],
-    threshold: Any,
+    kind: str, sums: Sums, names: Sequence[Hashable], threshold: Any
 ) -> tuple[str, ...]:
     """What a reader of the measures must know about the input."""
     doubts = []

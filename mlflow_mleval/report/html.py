@@ -105,11 +105,7 @@ def _templates() -> Environment:
         "kind": lambda block: type(block).__name__.lower(),
         "align": _aligned,
     }
-    made.filters |= {
-        "plain": plain,
-        "shown": terminal,
-        "cut": partial(shortened, width=ROOM),
-    }
+    made.filters |= {"plain": plain, "shown": terminal, "cut": partial(shortened, width=ROOM)}
     # data for scripts, which nothing in them can end
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return made

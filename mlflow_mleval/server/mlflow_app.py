@@ -239,10 +239,7 @@ class Page:
 
     def experiments(self) -> Response:
         wanted = request.args.get("search", "").strip()[:200]
-        asked = {
-            "max_results": members.SHOWN,
-            "order_by": ["last_update_time DESC"],
-        }
+        asked = {"max_results": members.SHOWN, "order_by": ["last_update_time DESC"]}
         if wanted:
             asked["filter"] = "name ILIKE '%{}%'".format(wanted.replace("\\", "").replace("'", ""))
         token = request.args.get("page-token", "")[:1000]

@@ -36,7 +36,7 @@ Made: TypeAlias = dict[str, Any]
 #: Options of `mleval report` that the page does not have: it knows experiments by id, and what it
 #: makes goes nowhere else.
 _ELSEWHERE = {
-    *("experiment_names", "run_ids", "n_resamples", "log", "output", "verbose", "timeout", "h"),
+    *("experiment_names", "run_ids", "n_resamples", "log", "output", "verbose", "timeout", "h")
 }
 #: Options that the form sets by controls of their own; all others it has in a fold, as they are
 #: declared.

@@ -352,10 +352,7 @@ _META, _TOLD = b"mleval.answers", ("digest", "counted", "passing", "notes", "wor
 
 
 def import_answers(
-    path: str | Path,
-    *,
-    experiment_name: str,
-    progress: Progress = in_silence,
+    path: str | Path, *, experiment_name: str, progress: Progress = in_silence
 ) -> ImportReport:
     """Put a file with a result an answer into the store: one run per method and data set, the means
     as metrics. Importing it again changes nothing; a changed one makes new runs, which are repeats

@@ -272,9 +272,7 @@ def load_study(
 
 
 def selected_study(
-    selection: Selection,
-    progress: Progress = in_silence,
-    table: RunsTable | None = None,
+    selection: Selection, progress: Progress = in_silence, table: RunsTable | None = None
 ) -> Study:
     """The Study that a selection of runs yields, as `load_study` says; of a table that was read
     already, if there is one.
@@ -286,10 +284,7 @@ class _Loading:
     """A selection on its way to a Study; what is left out on each step is listed."""
 
     def __init__(
-        self,
-        selection: Selection,
-        progress: Progress,
-        table: RunsTable | None = None,
+        self, selection: Selection, progress: Progress, table: RunsTable | None = None
     ) -> None:
         self.progress = progress
         self.excluded: list[Excluded] = []
@@ -578,11 +573,7 @@ class _Choice:
         return f"the set {self.set_name}, the default for {kind}{part}{more}"
 
     def of(
-        self,
-        cells: Cells,
-        choosers: Collection[str],
-        named: Collection[str],
-        doubts: Sequence[str],
+        self, cells: Cells, choosers: Collection[str], named: Collection[str], doubts: Sequence[str]
     ) -> tuple[list[str], Cells, list[Excluded]]:
         """The measures to use, the cells that have them, and what is left out, but for runs `named`
         by id. Metrics by which runs were chosen do not count, unless they are asked for, or there

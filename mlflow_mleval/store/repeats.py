@@ -728,10 +728,7 @@ def _columns_by_fold(values: Iterable[tuple[str, int, float]]) -> schema.FoldVal
 
 
 def study_folds(
-    client: MlflowClient | None,
-    cells: Cells,
-    used: Sequence[str],
-    excluded: list[Excluded],
+    client: MlflowClient | None, cells: Cells, used: Sequence[str], excluded: list[Excluded]
 ) -> tuple[pd.DataFrame | None, list[str]]:
     """Values by fold of the runs that carry them, means over repeats, and notes on them; what is
     broken is listed.
@@ -778,10 +775,7 @@ def _by_fold(rows: pd.DataFrame, parts: pd.Series, used: Sequence[str]) -> pd.Da
 
 
 def _folds_of_runs(
-    client: MlflowClient | None,
-    members: Results,
-    used: Sequence[str],
-    excluded: list[Excluded],
+    client: MlflowClient | None, members: Results, used: Sequence[str], excluded: list[Excluded]
 ) -> pd.Series:
     """The values by fold of the runs that have any, also where a tag only points to them."""
     by_fold = members.table.by_fold

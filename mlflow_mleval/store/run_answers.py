@@ -16,13 +16,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.answer_comparison import (
-    MOST_LOST,
-    PASS,
-    Answers,
-    aligned,
-    unclear,
-)
+from mlflow_mleval.analysis.answer_comparison import MOST_LOST, PASS, Answers, aligned, unclear
 from mlflow_mleval.analysis.gate_tests import Changed
 from mlflow_mleval.errors import (
     LostAnswersError,
@@ -741,10 +735,7 @@ class RawAnswers:
 
 
 def read_raw_answers(
-    client: MlflowClient,
-    run: Run,
-    predicted: str = OUTPUTS,
-    expected: str = EXPECTATIONS,
+    client: MlflowClient, run: Run, predicted: str = OUTPUTS, expected: str = EXPECTATIONS
 ) -> RawAnswers:
     """What a run put out and what was expected, from its traces."""
     rows: list[tuple[Any, Any, Any]] = []

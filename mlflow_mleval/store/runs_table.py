@@ -285,9 +285,7 @@ def remembered() -> Iterator[None]:
 
 
 def read_store(
-    client: MlflowClient,
-    selection: Selection,
-    progress: Progress = in_silence,
+    client: MlflowClient, selection: Selection, progress: Progress = in_silence
 ) -> RunsTable:
     """The runs that a selection names, the first started first; NoRunsError where one of them is
     not there.

@@ -45,13 +45,7 @@ from mlflow_mleval.training.cross_validation import (
     split_facts,
     without_scores,
 )
-from mlflow_mleval.training.delivery import (
-    Delivery,
-    forget,
-    harmless,
-    warn,
-    without_mlflow,
-)
+from mlflow_mleval.training.delivery import Delivery, forget, harmless, warn, without_mlflow
 from mlflow_mleval.training.estimators import (
     SCORE_METHODS,
     Predictions,

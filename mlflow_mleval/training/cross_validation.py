@@ -203,11 +203,7 @@ def fold_predictions(
 
 
 def evaluate_folds(
-    predictions: Sequence[Predictions],
-    Y: Any,
-    splits: Splits,
-    fit_times: Any,
-    **options: Any,
+    predictions: Sequence[Predictions], Y: Any, splits: Splits, fit_times: Any, **options: Any
 ) -> Evaluation:
     """One Evaluation of each fold's predictions; weights are those of the rows of `Y`."""
     tests = [test for _, test in splits]

@@ -356,11 +356,7 @@ INDICATOR = Hierarchy([AB, ("a", "c")]).indicator
             ([AB, ("b", "c"), AB, AB],),
             r"an edge, got again 2 edges: \('a', 'b'\), \('a'",
         ),
-        (
-            Hierarchy,
-            ([AB, ("b", "c"), ("c", "a")],),
-            "'a' -> 'b' -> 'c' -> 'a'",
-        ),
+        (Hierarchy, ([AB, ("b", "c"), ("c", "a")],), "'a' -> 'b' -> 'c' -> 'a'"),
         (Hierarchy, (CYCLES,), "'a' -> 'b' -> 'a'"),
         (Hierarchy, ([AB, ("b", "a"), ("b", "c"), ("c", "d")],), "'a' -> 'b' -> 'a'"),
         (Hierarchy, ([],), "at least one class, got none"),

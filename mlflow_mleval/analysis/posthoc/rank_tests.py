@@ -245,9 +245,7 @@ class PairwiseResult(PairsTested):
 
 
 def wilcoxon_pairs(
-    table: ArrayLike | pd.DataFrame,
-    control: Hashable | None = None,
-    alpha: float = 0.05,
+    table: ArrayLike | pd.DataFrame, control: Hashable | None = None, alpha: float = 0.05
 ) -> PairwiseResult:
     r"""Wilcoxon's signed-rank test of every pair of methods over datasets, exact with ties and
     zeros, with Holm's correction for the number of pairs.

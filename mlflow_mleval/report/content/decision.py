@@ -657,11 +657,7 @@ def counts_wins(c: Comparison) -> bool:
 PAIRS = 500
 #: A decision in a cell.
 DECISIONS = {"a": "first", "b": "second", "equivalent": "equivalent", "undecided": "undecided"}
-PARTS = {
-    "bayes": "Probabilities",
-    "equivalence": "Equivalence",
-    "curve": "Power of max-T",
-}
+PARTS = {"bayes": "Probabilities", "equivalence": "Equivalence", "curve": "Power of max-T"}
 
 
 def beyond_section(c: Comparison) -> doc.Section | None:

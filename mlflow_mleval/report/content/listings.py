@@ -389,9 +389,7 @@ def evaluations_document(
 
 
 def evaluation_document(
-    ev: Evaluation,
-    about: Mapping[str, str],
-    notes: Sequence[str] = (),
+    ev: Evaluation, about: Mapping[str, str], notes: Sequence[str] = ()
 ) -> Document:
     """One Evaluation in short; `about` says what was evaluated, and where it is: method, dataset,
     run_id.

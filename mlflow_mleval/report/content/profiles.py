@@ -16,13 +16,7 @@ from mlflow_mleval.report.blocks import Column, Data, Frames, listed, name
 from mlflow_mleval.report.content import units
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures import TOP
-from mlflow_mleval.report.figures.lines import (
-    DETAILED,
-    NAMED,
-    SYMBOLS,
-    profile_lines,
-    ratio_panels,
-)
+from mlflow_mleval.report.figures.lines import DETAILED, NAMED, SYMBOLS, profile_lines, ratio_panels
 from mlflow_mleval.report.text import confidence, level, number
 from mlflow_mleval.sentences import count, grouped
 

@@ -406,10 +406,7 @@ def _shortened(c: Comparison, made_by: doc.Provenance, asked: Question) -> Brief
     )
 
 
-def _merged(
-    c: Comparison,
-    makers: Iterable[Callable[[Comparison], Data] | None],
-) -> Data:
+def _merged(c: Comparison, makers: Iterable[Callable[[Comparison], Data] | None]) -> Data:
     """What all topics give for JSON or CSV."""
     return {key: value for make in makers if make for key, value in make(c).items()}
 

@@ -29,10 +29,7 @@ from mlflow_mleval.report.content import decision
 from mlflow_mleval.report.content.ranking import only_best, rows_of_best
 from mlflow_mleval.report.document import Brief, Document
 from mlflow_mleval.report.figures import Tikz
-from mlflow_mleval.report.figures.comparisons import (
-    critical_difference,
-    pairwise_matrix,
-)
+from mlflow_mleval.report.figures.comparisons import critical_difference, pairwise_matrix
 from mlflow_mleval.report.text import ARROWS, confidence, level, number, percent, pvalue
 from mlflow_mleval.sentences import all_of, count, grouped, span
 from mlflow_mleval.validation import present
@@ -227,11 +224,7 @@ def record(tests: PairTests) -> Data:
 
 
 def _section(
-    unit: str,
-    tests: Tests,
-    absent: Mapping[str, str],
-    depth: int,
-    about: str = "",
+    unit: str, tests: Tests, absent: Mapping[str, str], depth: int, about: str = ""
 ) -> doc.Section:
     """What the tests say; `about` says why they are only described, where other units decide."""
 

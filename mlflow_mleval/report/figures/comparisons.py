@@ -340,9 +340,7 @@ def critical_difference(
     first = top + 35 + LEVEL * max((level for level, _ in bars), default=-1)
     half = (len(methods) + 1) // 2
     svg = pen(
-        "Critical-difference diagram",
-        _order_in_words(ranks, bars),
-        first + (half - 1) * ROW + 10,
+        "Critical-difference diagram", _order_in_words(ranks, bars), first + (half - 1) * ROW + 10
     )
     svg.axis_above(x, top, [t for t in x.ticks(12) if t == int(t)])
     if cd is not None:
