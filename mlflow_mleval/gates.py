@@ -670,15 +670,26 @@ class GateRequest:
             ways.append(directions)
             undirected |= unknown
             notes += [*told, *self._together(one)]
+
+        def agreed(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+            """What is told of measures of which every dataset that has them tells it."""
+            has = [(own, one.measures) for own, one in zip(told, both.values(), strict=True)]
+            return {
+                m: value
+                for own in told
+                for m, value in own.items()
+                if all(m in other for other, measures in has if m in measures)
+            }
+
         return _pooled(
             self,
             "answers",
             {d: [one.tables[side] for side in self.sides] for d, one in both.items()},
             found,
             [*notes, *found.notes],
-            ways[0],
+            agreed(ways),
             undirected=undirected,
-            ranges={m: ranges[-1][m] for m in ranges[-1] if all(m in known for known in ranges)},
+            ranges=agreed(ranges),
             columns={k: [one.column(c) for one in both.values()] for k, c in self.columns.items()},
         )
 
@@ -719,10 +730,15 @@ def _pooled(
     error where a side has a value that its measure cannot have.
     """
     candidate, champion = (
-        pd.concat({dataset: pair[k][[*directions]] for dataset, pair in tables.items()})
+        pd.concat({d: pair[k].reindex(columns=[*directions]) for d, pair in tables.items()})
         for k in (0, 1)
     )
     candidate = candidate.reindex(champion.index)
+    notes = [*notes]
+    for measure, there in champion.notna().groupby(level=0, sort=False).any().items():
+        if not there.all() and there.any():
+            alone = some(there.index[there])
+            notes.append(f"{measure} is judged on {alone} alone: the champion has none elsewhere.")
     ends = {}
     for measure in directions:
         sides = {asked.candidate: candidate[measure], asked.champion: champion[measure]}
@@ -947,7 +963,8 @@ def _of_instances(asked: GateRequest, study: Study) -> Shared:
                 columns[name].append(instances.column(column).reindex(tables[dataset][1].index))
             notes += instances.notes
     told = [*notes, *_notes(study)]
-    shared = _pooled(asked, "instances", tables, study, told, ways[0], columns=columns)
+    directions = {m: way for own in ways for m, way in own.items()}
+    shared = _pooled(asked, "instances", tables, study, told, directions, columns=columns)
     return replace(shared, changed=tuple(changed))
 
 

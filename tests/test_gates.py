@@ -438,6 +438,21 @@ def test_scores_of_a_table_whose_means_were_logged_need_no_direction(db):
     assert as_json(*asked, "--bound", "seconds=9")["units"] == 200
 
 
+def test_a_measure_of_one_dataset_is_judged_on_its_answers_and_named(db):
+    rng, parts = np.random.default_rng(0), []
+    for (dataset, measures), method in product(
+        {"a": ["exact", "grounded"], "b": ["exact"]}.items(), ["base", "new"]
+    ):
+        values = {m: rng.integers(0, 2, 60) for m in measures}
+        parts.append(pd.DataFrame(values).assign(method=method, dataset=dataset))
+    pd.concat(parts).rename_axis("instance").to_csv("answers.csv")
+    run("import", "answers.csv", "-n", "two sets")
+    asked = ["gate", "-n", "two sets", "new", "--champion", "base", "--margin", ".3"]
+    found = json.loads(run(*asked, "--max", "grounded", "--all", "--output", "json").stdout)
+    assert {row["measure"]: row["n"] for row in found["rows"]} == {"exact": 120, "grounded": 60}
+    assert "grounded is judged on a alone" in " ".join(found["notes"])
+
+
 def test_what_is_lost_does_not_ship(db):
     n = 2_000
     base = pd.DataFrame({"exact": np.ones(n), "lang": np.where(np.arange(n) < 40, "es", "en")})
