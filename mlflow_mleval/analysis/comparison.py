@@ -682,7 +682,7 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
         could_turn = turning(fusion, again, leaning(study, tested, made, counted))
     else:
         yardsticks["plain mean"] = table.mean()
-        if study.cells(on).isna().any(axis=None):
+        if len(study.datasets) > 1 and study.cells(on).isna().any(axis=None):
             with_gaps = skillings_mack(study.ranks(on))  # which leaves empty cells empty
     could_turn += [*put_first(turned, f"mean {of}"), *other_leaders(methods[0], yardsticks)]
     return Comparison(

@@ -139,14 +139,19 @@ def fuse(
     {'b': 1.0, 'a': 2.0}
     """  # noqa: E501
     of_kind(study, "study", Study, "a Study, as load_study and Study.from_frame give it")
+    _refuse_one_method(study)
+    full = study.complete()
+    _refuse_one_method(full)  # what is left where methods are dropped
+    options = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s}
+    options["drop_constant"] = drop_constant
+    return _fused(full, study, study_flows(full, preference, p=p, q=q, s=s), options)
+
+
+def _refuse_one_method(study: Study) -> None:
     if len(study.methods) < 2:
         methods = ", ".join(study.methods)
         only = f"the study holds one method only ({methods}); a comparison needs two."
         raise IncomparableRunsError(" ".join([only, *left_out(study.excluded)]))
-    full = study.complete()
-    options = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s}
-    options["drop_constant"] = drop_constant
-    return _fused(full, study, study_flows(full, preference, p=p, q=q, s=s), options)
 
 
 def _fused(

@@ -14,6 +14,7 @@ from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.pairs_by_unit import compare_all_repeats, flows_of_repeats
 from mlflow_mleval.analysis.posthoc.max_t import max_t
 from mlflow_mleval.analysis.recommendation import CLOSE, NO, YES, Verdict, question
+from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.decision import needed, sentences, verdict
 from mlflow_mleval.report.content.decision import question_data as data
@@ -360,3 +361,12 @@ def test_methods_that_are_not_there_are_named():
     for pair, offender in ((("x", "q"), "'q'"), (("x", "x"), "'x' is named twice")):
         with pytest.raises(ValueError, match=offender):
             question(found, *pair)
+
+
+def test_what_a_policy_leaves_is_compared_or_named():
+    frame = rows({"x": 0.95, "y": 0.94, "z": np.nan}, "a")
+    left = compare(Study.from_frame(frame, missing="drop-methods"))
+    assert sorted(left.order) == ["x", "y"]
+    one = Study.from_frame(rows({"x": 0.95, "y": np.nan}), missing="drop-methods")
+    with pytest.raises(IncomparableRunsError, match=r"one method only \(x\).*y: no result of"):
+        compare(one)

@@ -34,6 +34,11 @@ def test_the_table_shows_counts_gaps_and_what_was_left_out():
     assert "Notes\n- a note" in text
 
 
+def test_the_only_gap_of_the_only_dataset_is_a_row_of_its_own():
+    rows = [{"dataset": "d", "method": m, "f1": v} for m, v in (("A", 0.5), ("B", np.nan))]
+    assert "d        1 of 2  B" in Study.from_frame(pd.DataFrame(rows)).report().render("table")
+
+
 def test_a_command_holds_nothing_that_turns_the_text_around_it(log):
     """Of runs whose every name does."""
     for method in ("\u202egnp.a", "b\u202e\u2066", "c\u200f"):
