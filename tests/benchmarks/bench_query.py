@@ -172,8 +172,9 @@ def taken(uri, pid, *ways):
 
 def row_of(work, uri, pid, way):
     (theirs, least), (ours, most) = taken(uri, pid, "bare", way)
-    note = f"{most - least:.0f} MB beyond the search, of at most {MORE}"
-    return Row(work, ours, PEER, theirs, note=note, most=BOUND)
+    more = most - least
+    note = f"{more:.0f} MB beyond the search"
+    return Row(work, ours, PEER, theirs, note=note, most=BOUND, memory=more, room=MORE)
 
 
 def stores(n) -> Iterator[Row]:
@@ -215,9 +216,9 @@ def many(n) -> Iterator[Row]:
         ways = ("bare", "runs", "rank")
         (theirs, _), *ours = taken(uri, None, *ways)
         for way, (seconds, most) in zip(ways[1:], ours, strict=True):
-            note = f"{most:.0f} MB in all, of at most {MOST}"
-            bound = OF_MANY if way == "runs" else None
-            yield Row(f"`mleval {way}` of {n:,} runs", seconds, PEER, theirs, note=note, most=bound)
+            work, note = f"`mleval {way}` of {n:,} runs", f"{most:.0f} MB in all"
+            bound, of = OF_MANY if way == "runs" else None, {"memory": most, "room": MOST}
+            yield Row(work, seconds, PEER, theirs, note=note, most=bound, **of)
 
 
 PARTS = {"stores": (stores, 10_000), "folds": (folds, 1_000), "many": (many, 100_000)}

@@ -92,6 +92,8 @@ class Row:
     note: str = ""
     most: float | None = None  # how many times as long as the peer it may take
     before: float | None = None  # what it took when it was measured last
+    memory: float = 0.0  # MB that it takes, and that it may take
+    room: float | None = None
 
     @property
     def ratio(self) -> float:
@@ -104,6 +106,8 @@ class Row:
 
     @property
     def is_met(self) -> bool:
+        if self.room is not None and self.memory > self.room:
+            return False
         if self.most is not None:
             return self.ours <= self.most * self.theirs
         if self.bound is None:
@@ -112,14 +116,15 @@ class Row:
 
     @property
     def limit(self) -> str:
-        """The bound in words."""
+        """The bounds in words."""
+        bounds = []
         if self.most is not None:
-            return f"≤ {self.most:g} × the peer"
-        if self.bound is None:
-            return ""
-        if not self.peer:
-            return f"≤ {self.bound:.3g} s"
-        return f"≥ {self.bound:.3g}"
+            bounds.append(f"≤ {self.most:g} × the peer")
+        elif self.bound is not None:
+            bounds.append(f"≥ {self.bound:.3g}" if self.peer else f"≤ {self.bound:.3g} s")
+        if self.room is not None:
+            bounds.append(f"≤ {self.room:g} MB")
+        return ", ".join(bounds)
 
 
 def told(rows: Iterable[Row]) -> int:
