@@ -86,9 +86,9 @@ REASONS: dict[str, str] = {
     "were then, on this one, they take .38 (100 methods with seeds), .45 (500) and .44 (folds).",
     "page: ": "each job is a process of its own that reads the runs itself, and packs what it "
     "compared for the next.",
-    "`mleval rank` of 100,000": "Python with MLflow, its SQL store and pandas has 240 MB before a run "
-    "is read; of 100,000 runs the ids, names and values take 45, their flows 40 and half a million "
-    "tested pairs 45, and what is let go on the way is in pieces too small to be used again.",
+    "`mleval rank` of 100,000": "Python with MLflow, its SQL store and pandas has 240 MB before it "
+    "reads a run; ids, names and values of 100,000 runs take 45, their flows 40, half a million "
+    "tested pairs 45, and what is let go on the way lies in pieces too small to be used again.",
     "import and evaluate once": "imports differ by a twentieth from one start to the next.",
     "1,000,000 rows × 10 labels, two workers": "two workers and the driver share two cores.",
     "points of ROC and PR": "nearly all is numpy's sorting, which took a third of this on the "
