@@ -82,7 +82,7 @@ from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.package import Detailed
 from mlflow_mleval.selection import Choices
 from mlflow_mleval.sentences import Argument, Message
-from mlflow_mleval.study import Study
+from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import at_least_one, known_keywords, one_of, probability
 
 # what a study without folds, repeats, instances and profiles does not need loads where it is used
@@ -587,7 +587,7 @@ def compare(
     fusion = study if isinstance(study, Fusion) else fuse(study)
     full = fusion.study
     on = full.measures[0] if len(full.measures) == 1 else on
-    _check_choices(fusion.given, on, test, control, missing_is_failure)
+    _check_choices(full, on, test, control, missing_is_failure)
     beyond_pvalues.checked_rope(rope or 0.0, "what is compared")
     probability(alpha, "alpha")
     n_resamples = WEIGHTINGS if stability is True else at_least_one(stability or 1, "stability")
@@ -739,8 +739,9 @@ def _check_choices(
         text = "`missing_is_failure` must be False where missing results do not count as the worst"
         raise ValueError(Message(f"{text}. Choose ", Argument("missing", "worst"), "."))
     if control is not None and control not in study.methods:
-        methods = ", ".join(study.methods)
-        raise IncomparableRunsError(f"the control {control!r} is not among the methods {methods}.")
+        text = f"the control {control!r} is not among the methods {', '.join(study.methods)}."
+        gone = left_out(one for one in study.excluded if one.name == control)
+        raise IncomparableRunsError(" ".join([text, *gone]))
     if on != FUSED:
         study.cells(on)
 

@@ -370,3 +370,5 @@ def test_what_a_policy_leaves_is_compared_or_named():
     one = Study.from_frame(rows({"x": 0.95, "y": np.nan}), missing="drop-methods")
     with pytest.raises(IncomparableRunsError, match=r"one method only \(x\).*y: no result of"):
         compare(one)
+    with pytest.raises(IncomparableRunsError, match=r"'z' is not among .* x, y\. .*z: no result"):
+        compare(Study.from_frame(frame, missing="drop-methods"), control="z")
