@@ -245,6 +245,10 @@ def _from_csv(content: bytes, name: str) -> SourceTable:
     _, header = next(lines, (0, []))
     if not header:
         raise ImportFileError(f"{name} is empty. It needs the columns {', '.join(LONG_COLUMNS)}.")
+    for sign, called in ((";", "semicolons"), ("\t", "tabs")):
+        if len(header) == 1 and sign in header[0]:
+            why = f"its columns are separated by {called}"
+            raise ImportFileError(f"{name}: {why}. Separate columns by commas.")
     rows, n = {f"line {line}": cells for line, cells in lines}, len(header)
     for line, cells in rows.items():
         if len(cells) != n:
@@ -308,8 +312,22 @@ def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) 
     return tidy(read_cells(source, name=name))
 
 
+def with_names_known_here(table: SourceTable) -> SourceTable:
+    """The table whose columns Model, Dataset and Seed are called method, dataset and seed."""
+    spelled = {column.lower(): column for column in reversed(table.header)}
+    known = [*IDENTITY, *SEEDS, "fold", INSTANCE]
+    if {*LONG_COLUMNS} - {*IDENTITY} <= spelled.keys():
+        known += LONG_COLUMNS
+    names = {spelled[name]: name for name in known if name in spelled}
+    if "method" not in spelled and "model" in spelled:
+        names[spelled["model"]] = "method"
+    names = {column: name for column, name in names.items() if name not in table.header}
+    return replace(table, cells=table.cells.rename(columns=names)) if names else table
+
+
 def tidy(table: SourceTable) -> pd.DataFrame:
     """The results of a table, as `read_results` gives them."""
+    table = with_names_known_here(table)
     for columns in _BENCHMARKS:  # of which only what holds results counts
         kept = {**columns, "fold": "fold"}
         if {*kept} <= {*table.header} and not {"measure", "value"} & {*table.header}:

@@ -163,7 +163,7 @@ def load_study(
     results : path or data frame (pandas, polars, pyarrow), optional
         What to read in the place of a store, which is then neither read nor made. CSV, parquet
         or a data frame: long (measure, dataset, method, value, maybe fold and seed), wide (dataset,
-        method and a column a measure), a leaderboard (rows methods, columns datasets; its one
+        method or model, a column a measure), a leaderboard (rows methods, columns datasets; its one
         measure is called ``value``), or runs as `mlflow.search_runs`, MLflow's UI, Weights & Biases
         and Neptune export them, which `method_by`, `dataset_by` and `repeats_by` read as if they
         were tracked here: their settings are params.

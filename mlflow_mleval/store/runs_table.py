@@ -27,6 +27,7 @@ from mlflow_mleval.files.results import (
     read_cells,
     tidy,
     with_datasets_alone,
+    with_names_known_here,
 )
 from mlflow_mleval.measures.metric_names import data_of
 from mlflow_mleval.selection import Progress, Selection, in_silence, started
@@ -518,6 +519,7 @@ def read_results_table(selection: Selection) -> RunsTable:
         # where it names no experiment, they are of one that is called as the file is
         names = names or {run.experiment_id: about for run in runs}
         return RunsTable.of(runs, names, source=source).sorted()
+    cells = with_names_known_here(cells)
     doubts, told_by = [], {"method": "the table", "dataset": "the table"}
     if is_leaderboard(cells):
         told_by = {"method": "the rows", "dataset": "the columns"}

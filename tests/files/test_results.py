@@ -57,6 +57,18 @@ def test_long_and_wide_csv_parquet_and_frames_say_the_same(tmp_path):
         pd.testing.assert_frame_equal(found, expected)
 
 
+@pytest.mark.parametrize(
+    ("header", "rows"),
+    [("Model,Dataset,f1,Seed", "a,d,0.5,1"), ("MEASURE,Dataset,method,Value,seed", "f1,d,a,0.5,1")],
+)
+def test_columns_are_known_by_their_usual_names_however_they_are_spelled(tmp_path, header, rows):
+    path = tmp_path / "results.csv"
+    path.write_text(f"{header}\n{rows}\n")
+    (found,) = read_results(path).to_dict("records")
+    expected = {"dataset": "d", "method": "a", "seed": "1", "measure": "f1", "value": 0.5}
+    assert found == expected
+
+
 def test_folds_in_both_forms(tmp_path):
     long = write(tmp_path, FOLDED + "f1,d,a,.5,1\nf1,d,a,.7,2\nf1,d,b,,\n", "long.csv")
     wide = write(tmp_path, "dataset,method,fold,f1\nd,a,1,.5\nd,a,2,.7\nd,b,,\n", "wide.csv")
@@ -112,7 +124,7 @@ def test_encodings_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
         ("dataset,method,value\nd,a,1\n", r"no column 'measure'"),
         ("dataset,method\nd,a\n", r"no column of a measure beside dataset, method"),
         ("measure,dataset,method,value,unit\nf1,d,a,1,%\n", r"unknown column 'unit'"),
-        ("measure;dataset;method;value\nf1;d;a;0,5\n", r"line 2: .* Separate columns by commas"),
+        ("measure;dataset;method;value\nf1;d;a;0,5\n", "semicolons. Separate columns by commas"),
         (",dataset,method,f1\n0,d,a,1\n", r"column 1 has no name.*index=False"),
         ("dataset,method,f1,f1\nd,a,1,2\n", r"the column 'f1' occurs twice"),
         *(
