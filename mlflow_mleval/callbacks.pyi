@@ -7,4 +7,12 @@ from mlflow_mleval.training.callbacks.lightning import LightningCallback as ligh
 from mlflow_mleval.training.callbacks.optuna import OptunaCallback as optuna
 from mlflow_mleval.training.callbacks.xgboost import XGBoostCallback as xgboost
 
-__all__ = ["catboost", "huggingface", "keras", "lightgbm", "lightning", "optuna", "xgboost"]
+__all__ = [
+    "catboost",
+    "huggingface",
+    "keras",
+    "lightgbm",
+    "lightning",
+    "optuna",
+    "xgboost",
+]

@@ -2,4 +2,7 @@
 from mlflow_mleval.training.label_answers import evaluate_answers as evaluate_answers
 from mlflow_mleval.training.label_answers import scorers as scorers
 
-__all__ = ["evaluate_answers", "scorers"]
+__all__ = [
+    "evaluate_answers",
+    "scorers",
+]

@@ -207,7 +207,9 @@ def decided(pvalues: AnyArray, alpha: float) -> dict[str, AnyArray]:
 
 def named_pairs(names: Sequence[Hashable], a: AnyArray, b: AnyArray) -> dict[str, pd.Index]:
     """Columns method_a and method_b of a table of pairs, from the positions of the two."""
-    index = pd.Index(names, dtype=object, tupleize_cols=False)  # texts of Arrow's are copied
+    index = pd.Index(names, tupleize_cols=False)
+    if index.inferred_type == "string":
+        index = index.astype(object)  # Arrow's texts would be copied
     return {"method_a": index.take(a), "method_b": index.take(b)}
 
 

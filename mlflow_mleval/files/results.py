@@ -101,8 +101,6 @@ _WRITTEN = re.compile(
     r"\s*(?P<spread>(±|\+/-)\s*[\d.]+\s*%?|\([\d.]+%?\))?\s*[*†‡§]*",
     re.ASCII,
 )
-#: What a column of methods is called.
-_METHODS = ("method", "model")
 
 
 @dataclass
@@ -119,9 +117,8 @@ class SourceTable:
 
     @property
     def board(self) -> tuple[pd.Series, pd.DataFrame]:
-        """As a leaderboard: the methods, of the column method or model, else the first; others."""
-        named = [i for i, column in enumerate(self.header) if column.lower() in _METHODS]
-        at = named[0] if named else 0
+        """As a leaderboard: the methods, of the column of that name, else the first; others."""
+        at = self.header.index("method") if "method" in self.header else 0
         others = np.arange(len(self.header)) != at
         return self.cells.iloc[:, at], self.cells.iloc[:, others]
 
@@ -442,7 +439,7 @@ def is_leaderboard(table: SourceTable) -> bool:
     if len(table.header) < 2 or not told.isdisjoint(table.header):
         return False
     methods, others = table.board
-    if methods.name.lower() not in _METHODS and methods.map(_is_number).all():
+    if methods.name != "method" and methods.map(_is_number).all():
         return False
     cells = [_plain_cell(cell) for cell in others.to_numpy().ravel() if not _is_empty(cell)]
     enough = 2 * sum(map(_is_number, cells)) > len(cells)
