@@ -670,26 +670,15 @@ class GateRequest:
             ways.append(directions)
             undirected |= unknown
             notes += [*told, *self._together(one)]
-
-        def agreed(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-            """What is told of measures of which every dataset that has them tells it."""
-            has = [(own, one.measures) for own, one in zip(told, both.values(), strict=True)]
-            return {
-                m: value
-                for own in told
-                for m, value in own.items()
-                if all(m in other for other, measures in has if m in measures)
-            }
-
         return _pooled(
             self,
             "answers",
             {d: [one.tables[side] for side in self.sides] for d, one in both.items()},
             found,
             [*notes, *found.notes],
-            agreed(ways),
+            _agreed(ways, both.values()),
             undirected=undirected,
-            ranges=agreed(ranges),
+            ranges=_agreed(ranges, both.values()),
             columns={k: [one.column(c) for one in both.values()] for k, c in self.columns.items()},
         )
 
@@ -708,6 +697,25 @@ class GateRequest:
                 "wrong together, the verdict is too sure of itself; say so: "
             )
             yield Message(text, Argument("cluster", (column,)), ".")
+
+
+def _agreed(told: Iterable[Mapping[str, Any]], answers: Iterable[Units]) -> dict[str, Any]:
+    """What is told of measures of which every dataset that has them tells it."""
+    has = [(own, one.measures) for own, one in zip(told, answers, strict=True)]
+    return {
+        m: value
+        for own, _ in has
+        for m, value in own.items()
+        if all(m in other for other, measures in has if m in measures)
+    }
+
+
+def _judged_in_part(champion: pd.DataFrame) -> Iterator[str]:
+    """Which measures only some datasets have."""
+    there = champion.notna().groupby(level=0, sort=False).any()
+    for measure in there.columns[there.any() & ~there.all()]:
+        alone = some(there.index[there[measure]])
+        yield f"{measure} is judged on {alone} alone: the champion has none elsewhere."
 
 
 def _pooled(
@@ -734,11 +742,6 @@ def _pooled(
         for k in (0, 1)
     )
     candidate = candidate.reindex(champion.index)
-    notes = [*notes]
-    for measure, there in champion.notna().groupby(level=0, sort=False).any().items():
-        if not there.all() and there.any():
-            alone = some(there.index[there])
-            notes.append(f"{measure} is judged on {alone} alone: the champion has none elsewhere.")
     ends = {}
     for measure in directions:
         sides = {asked.candidate: candidate[measure], asked.champion: champion[measure]}
@@ -774,7 +777,7 @@ def _pooled(
         ends,
         {"candidate": runs[asked.candidate], "champion": runs[asked.champion]},
         candidate,
-        tuple(dict.fromkeys(notes)),
+        tuple(dict.fromkeys([*notes, *_judged_in_part(champion)])),
         of.source,
         undirected=undirected or {},
     )

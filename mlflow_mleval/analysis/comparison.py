@@ -682,8 +682,7 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
         could_turn = turning(fusion, again, leaning(study, tested, made, counted))
     else:
         yardsticks["plain mean"] = table.mean()
-        if len(study.datasets) > 1 and study.cells(on).isna().any(axis=None):
-            with_gaps = skillings_mack(study.ranks(on))  # which leaves empty cells empty
+        with_gaps = _with_gaps(study, on)
     could_turn += [*put_first(turned, f"mean {of}"), *other_leaders(methods[0], yardsticks)]
     return Comparison(
         study=full,
@@ -761,6 +760,13 @@ def _along_profiles(
         of_study, notes=tuple(note for note in of_study.notes if note not in study.notes)
     )  # told with the study
     return compare_profiles(of_study, alpha=alpha, **options)
+
+
+def _with_gaps(study: Study, on: str) -> SkillingsMackResult | None:
+    """The test of ranks that leaves empty cells empty, where there are any."""
+    if len(study.datasets) < 2 or not study.cells(on).isna().any(axis=None):
+        return None
+    return skillings_mack(study.ranks(on))
 
 
 def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -38,8 +38,9 @@ def render(document: Document, width: int = 100) -> str:
                 whole = [*chain.from_iterable(b.paragraphs for b in same)]
                 same = [replace(same[0], paragraphs=whole)]
             found += same
-        if found and isinstance(found[0], Text) and found[0].most == 1:
-            points = found[0].paragraphs
+        first = next(iter(found), None)
+        if isinstance(first, Text) and first.most == 1:
+            points = first.paragraphs
             more = " (-v shows all)" if len(points) > 1 else ""
             text = f"{section.title}{more}: {short_ids(plain(points[0]))}"
             parts.append("\n".join(_point("", text, width, cut=True)))
