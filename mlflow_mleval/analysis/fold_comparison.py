@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
+from scipy import special
 
 from mlflow_mleval.analysis.fold_protocol import (
     FEW_SHARED,
@@ -409,7 +409,8 @@ def compare_folds(
     means = _means(values, hows, alpha)
     index = pd.MultiIndex.from_product([of, names], names=["method", "measure"])
     minimised = np.array([*ways.values()]) == "min"
-    ranks = stats.rankdata(np.where(minimised, 1, -1) * means["mean"], axis=0).mean(axis=1)
+    costs = pd.DataFrame(np.where(minimised, 1, -1) * means["mean"])
+    ranks = costs.rank().to_numpy().mean(axis=1)
     directions = tests.direction * left.std(axis=0)
     length = np.sqrt((directions**2).sum(axis=1, keepdims=True))
     comparison = FoldComparison(

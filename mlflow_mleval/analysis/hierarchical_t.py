@@ -26,7 +26,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
-from scipy.stats import binom
 
 from mlflow_mleval.analysis.beyond_pvalues import checked_rope
 from mlflow_mleval.analysis.fold_protocol import Declared, runs_of, shared_folds, widest
@@ -86,8 +85,8 @@ class HierarchicalT:
             least = 1.0
             for sign, share in ((1, row.p_better), (-1, row.p_worse)):
                 beyond = (sign * same[["mean", "shrunken"]] > self.rope).sum()
-                raw = binom.cdf(beyond["mean"], len(same), share)
-                least = min(least, raw, binom.sf(beyond["shrunken"] - 1, len(same), share))
+                raw = special.bdtr(beyond["mean"], len(same), share)
+                least = min(least, raw, special.bdtrc(beyond["shrunken"] - 1, len(same), share))
             far.append(least < 0.05)
         table = self.table.copy()
         told = table.columns.str.startswith(("p_", "share_", "mean_difference", "low", "high"))
