@@ -28,6 +28,7 @@ from mlflow_mleval.files.results import (
     reason,
     tool_results,
     unreadable,
+    with_names_known_here,
 )
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import measure_name_problem, quoted, some
@@ -253,16 +254,18 @@ _VALUE = r"[-+]?[\d.,]*\d[\d.,eE+-]*%?|[-+]?inf(inity)?|nan"
 
 
 def holds_instances(path: str | Path) -> bool:
-    """Whether the file holds a result an answer: a log, or a table with a column `instance`."""
+    """Whether the file holds a result an answer: a log, or a table with a column instance."""
     path = Path(path)
     try:
         if is_answer_log(path):
             is_json = path.suffix == ".json"  # it may hold results of another tool
             return not is_json or tool_results(path.read_text("utf-8"), path.name) is None
         if path.suffix in PARQUET:
-            return INSTANCE in pq.read_schema(path).names
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return INSTANCE in [cell.strip() for cell in next(csv.reader(file), [])]
+            header = pq.read_schema(path).names
+        else:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                header = next(csv.reader(file), [])
+        return INSTANCE in [cell.strip().lower() for cell in header]
     except (OSError, ValueError, csv.Error):  # whoever reads it in full says what is wrong
         return is_answer_log(path)
 
@@ -308,7 +311,7 @@ def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
 
 def _table_of_instances(path: Path) -> tuple[pd.DataFrame, list[str], list[str]]:
     """A table of instances as text, its measures, and the columns that say more."""
-    source = read_cells(path)
+    source = with_names_known_here(read_cells(path))
     source.check_names()
     if lacking := [c for c in _NAMES if c not in source.cells]:
         raise ImportFileError(

@@ -306,7 +306,7 @@ def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) 
     (NaN where empty). An ImportFileError names row and column; `attrs["notes"]` tells how cells
     were read.
     """
-    return tidy(read_cells(source, name=name))
+    return tidy(with_names_known_here(read_cells(source, name=name)))
 
 
 def with_names_known_here(table: SourceTable) -> SourceTable:
@@ -323,8 +323,7 @@ def with_names_known_here(table: SourceTable) -> SourceTable:
 
 
 def tidy(table: SourceTable) -> pd.DataFrame:
-    """The results of a table, as `read_results` gives them."""
-    table = with_names_known_here(table)
+    """The results of a table with names known here, as `read_results` gives them."""
     for columns in _BENCHMARKS:  # of which only what holds results counts
         kept = {**columns, "fold": "fold"}
         if {*kept} <= {*table.header} and not {"measure", "value"} & {*table.header}:

@@ -37,6 +37,8 @@ def wide(path, seed=0, n=30):
 
 def test_a_wide_table_comes_back_as_it_was(db, tmp_path):
     frame = wide("qa.csv")
+    spelled = {"method": "Model", "dataset": "Dataset", "instance": "Instance"}
+    frame.rename(columns=spelled).to_csv("qa.csv", index=False)
     assert "2 runs created" in run("import", "qa.csv", "-n", "answers")
     assert "0 runs created, 0 updated, 2 unchanged" in run("import", "qa.csv", "-n", "answers")
     args = "-n answers --max score --seed :draws=199"

@@ -246,7 +246,7 @@ def max_t(
     apart = tests.corrected <= alpha
     largest = resampling.critical(tests.largest, alpha)
     low, high = np.empty((2, len(n_of)))
-    for at in slices(len(n_of), 1 << 16):
+    for at in slices(len(n_of), 1 << 16):  # some megabytes at a time
         total, n = tests.total[at], n_of[at]
         limits = Moments(total, tests.size[at] ** 2, n, total, n).limits(largest)
         low[at], high[at] = resampling.up_to_zero(*limits, total, apart[at])
