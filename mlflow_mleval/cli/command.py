@@ -422,15 +422,27 @@ def _as_typed(context: click.Context, more: Iterable[Typed] = ()) -> str:
 PATIENCE = 2.0
 
 
+def _is_quiet() -> bool:
+    """Whether stderr stays silent, by -q or MLEVAL_QUIET."""
+    context = click.get_current_context(silent=True)
+    asked = context is not None and context.meta.get(_QUIET)
+    return bool(asked or os.environ.get("MLEVAL_QUIET"))
+
+
+def is_watched() -> bool:
+    """Whether somebody at a terminal wants to be told how a job goes."""
+    return sys.stderr.isatty() and not _is_quiet()
+
+
 def say(text: str) -> None:
     """A message for the person at the terminal: stderr, and only where a person is."""
-    if sys.stderr.isatty():
+    if is_watched():
         click.echo(text, err=True)
 
 
 def tell(text: str) -> None:
-    """What was written, and the verdict: stderr, in a pipe, too, unless by -q or MLEVAL_QUIET."""
-    if not (click.get_current_context().meta.get(_QUIET) or os.environ.get("MLEVAL_QUIET")):
+    """What was written, and the verdict: stderr, in a pipe, too."""
+    if not _is_quiet():
         click.echo(text, err=True)
 
 
@@ -442,7 +454,7 @@ def progress(label: str, unit: str = "") -> Iterator[Callable[[int, int], None]]
     It shows nothing off a terminal or before `PATIENCE` seconds. A total of 0 is not known yet;
     fewer done than before is a new round.
     """
-    silent = not sys.stderr.isatty()
+    silent = not is_watched()
     start = began = last = time.monotonic()
     bar = click.progressbar(
         length=1,

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -23,6 +22,7 @@ from mlflow_mleval.cli.command import (
     flags,
     give,
     in_options,
+    is_watched,
     joined,
     leaves,
     progress,
@@ -286,8 +286,8 @@ def _evaluated_file(file: str, choices: Choices, given: Choices) -> Document:
     notes: list[str] = []
     log_instances = bool(choices["log_instances"])
     if choices["engine"] == "spark":
-        shown = sys.stderr.isatty()
-        ev, ignored = evaluate_with_spark(file, master=choices["master"], progress=shown, **given)
+        how = {"master": choices["master"], "progress": is_watched()}
+        ev, ignored = evaluate_with_spark(file, **how, **given)
     else:
         with progress("evaluating") as step:
             ev = evaluate_file(

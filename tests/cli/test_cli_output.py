@@ -8,6 +8,7 @@ import re
 import stat
 import subprocess
 import sys
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import click
@@ -115,6 +116,22 @@ def test_progress_is_silent_off_a_terminal_and_while_it_is_early(stream, patienc
     with output.progress("reading", "runs") as step:
         step(1, 2)
     assert sys.stderr.getvalue() == ""
+
+
+@pytest.mark.parametrize(("flags", "lines"), [([], 2), (["-q"], 0)])
+def test_a_terminal_is_silent_where_that_is_asked_for(flags, lines, monkeypatch):
+    monkeypatch.setattr(output, "PATIENCE", 0)
+
+    @click.command(cls=output.Command)
+    def command():
+        with redirect_stderr(Terminal()) as told:
+            output.say("begins")
+            with output.progress("reading") as step:
+                step(1, 1)
+        click.echo(told.getvalue(), nl=False)
+
+    done = CliRunner().invoke(command, flags, catch_exceptions=False)
+    assert ("begins" in done.output) + ("reading" in done.output) == lines
 
 
 def test_progress_tells_what_is_done_and_the_rate_and_begins_anew(monkeypatch):
