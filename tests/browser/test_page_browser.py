@@ -250,6 +250,19 @@ def test_each_method_keeps_its_numbers_after_a_slider(reader, site):
     assert reader.all("main .stale:not(td)") == []
 
 
+def test_an_answer_ends_the_question_what_the_experiments_hold(reader, site):
+    reader.compares("ann", "study", "&missing=worst")
+    reader.js("""void (window.fetched = window.fetch, window.fetch = (path, {signal, ...more}) =>
+        path.startsWith("survey?") ? new Promise((_, stop) => {
+            signal.addEventListener("abort", () => stop(signal.reason));
+        }) : fetched(path, {signal, ...more}))""")
+    reader.click("#hold > summary")
+    reader.find("#survey[aria-busy]")
+    reader.js("void compare()")
+    reader.answered()
+    assert reader.text("#survey") == ""
+
+
 def test_details_open_beside_and_close_with_escape(reader, site):
     reader.compares("ann", "study", "&missing=worst")
     reader.click("#ranking button.link")

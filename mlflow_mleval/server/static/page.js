@@ -188,6 +188,7 @@ function forgetSurvey() {
   running.survey?.abort();
   surveyed = null;
   $("survey").replaceChildren();
+  $("survey").removeAttribute("aria-busy");
 }
 function choose(id, name, wanted) {
   wanted ? chosen.set(id, name) : chosen.delete(id);
@@ -495,10 +496,12 @@ async function load(key) {
     clickable(body);
   } catch (error) {
     if (!stopped(error)) body.replaceChildren(failed(error, () => load(key)));
+  } finally {
+    if (body.dataset.asked === of.key + of.made) {  // else it is asked anew meanwhile
+      delete body.dataset.asked;
+      body.removeAttribute("aria-busy");
+    }
   }
-  if (body.dataset.asked !== of.key + of.made) return;  // asked anew meanwhile
-  delete body.dataset.asked;
-  body.removeAttribute("aria-busy");
 }
 
 // ---- What can be done with it
