@@ -222,10 +222,11 @@ class Command(click.Command):
     def __init__(self, *args: Any, common: Iterable[str] = (), **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self.common = frozenset(common)
-        if sum(not getattr(param, "hidden", False) for param in self.params) > _FEW:
-            self.context_settings = {**self.context_settings, "help_option_names": ["--help"]}
-            self.params = [*self.params, _SHORT]
-        self.params = [*self.params, _SILENT]
+        many = sum(not getattr(param, "hidden", False) for param in self.params) > _FEW
+        # its own, for click keeps what the first context says, which may have no parent
+        names = {"help_option_names": ["--help"] if many else ["-h", "--help"]}
+        self.context_settings = {**self.context_settings, **names}
+        self.params = [*self.params, *([_SHORT] if many else []), _SILENT]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """All options by their headings; of the short help those that most people use."""
