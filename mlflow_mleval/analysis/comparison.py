@@ -29,6 +29,7 @@ from mlflow_mleval.analysis.fusion import (
     Survivals,
     collected,
     correlation_of,
+    first_ranked,
     fuse,
     leaning,
     needed_by,
@@ -406,25 +407,29 @@ class Comparison(Detailed):
     # ---- measures --------------------------------------------------------------------------------
 
     @cached_property
-    def _scores_by_measure(self) -> dict[str, pd.Series]:
-        """By measure, what ranks the methods by it alone."""
+    def _ranks_by_measure(self) -> pd.DataFrame:
+        """Measures x methods: the ranks by each alone, ties averaged."""
         tables = {m: _tested(self.fusion, m)[0] for m in self.study.measures}
-        return {m: v_shape(table).mean() for m, table in tables.items()}
+        scores = pd.DataFrame({m: v_shape(table).mean() for m, table in tables.items()}).T
+        return pd.DataFrame(tied_ranks(-scores.to_numpy()), scores.index, scores.columns)
 
     @cached_property
     def measures(self) -> pd.DataFrame:
-        """By measure: direction, who leads by it alone, and its mean rank."""
+        """By measure: direction, who leads by it alone (NaN where several tie), and its mean
+        rank."""
         rows = {}
-        for measure, scores in self._scores_by_measure.items():
-            first = scores.idxmax()
+        for measure, ranks in self._ranks_by_measure.iterrows():
+            first, *tied = first_ranked(ranks)
             way, mean = self.study.directions[measure], self.study.ranks(measure)[first].mean()
-            rows[measure] = {"direction": way, "leader": first, "mean_rank": mean}
+            leader = None if tied else first
+            rows[measure] = {"direction": way, "leader": leader, "mean_rank": mean}
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("measure")
 
     @property
     def concordance(self) -> pd.DataFrame:
         """Kendall's tau-b between the rankings by the single measures and the fused one."""
-        return kendall(pd.DataFrame({FUSED: self.fusion.phi.mean(), **self._scores_by_measure}).T)
+        fused = self.fusion.ranking["rank"].rename(FUSED)
+        return kendall(pd.concat([fused.to_frame().T, self._ranks_by_measure]))
 
     @property
     def weights_long(self) -> pd.DataFrame:

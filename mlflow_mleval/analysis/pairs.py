@@ -169,6 +169,7 @@ def mean_intervals(
     n_test / n_train of a fold, widens it for training data that folds share.
     """
     n, mean = table.count(), table.mean()
+    mean = mean.mask(mean.abs() <= NOISE * table.abs().mean(), 0.0)  # what cancels but for rounding
     half = special.stdtrit(n - 1, 1 - alpha / 2) * table.std() * np.sqrt(variance_factor(n, ratio))
     return pd.DataFrame({"mean": mean, "low": mean - half, "high": mean + half})
 

@@ -335,9 +335,16 @@ class Verdict:
 
     @cached_property
     def main(self) -> Mapping[str, Any] | None:
-        """The row that is told: the first that is separated, else the first."""
-        rows = self.rows.sort_values("separated", ascending=False, kind="stable")
-        return None if rows.empty else rows.iloc[0].to_dict()
+        """The row that is told: of the first measure that is separated anywhere, else of the
+        first, the surest."""
+        width = self.rows["high"] - self.rows["low"]
+        keys = {
+            "open": ~self.rows["separated"].astype(bool),
+            "measure": pd.factorize(self.rows["measure"])[0],
+            "doubt": width / self.rows["difference"].abs(),
+        }
+        order = pd.DataFrame(keys).sort_values([*keys], kind="stable").index
+        return self.rows.loc[order[0]].to_dict() if len(order) else None
 
     @property
     def needed(self) -> int | None:

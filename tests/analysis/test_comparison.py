@@ -5,6 +5,7 @@ it.
 import sys
 from dataclasses import replace
 from inspect import signature
+from itertools import permutations
 from types import ModuleType
 
 import numpy as np
@@ -17,6 +18,7 @@ from mlflow_mleval.analysis import posthoc
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.posthoc.rank_tests import Wilcoxon
+from mlflow_mleval.analysis.recommendation import measures_of_pair
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.study import Excluded, Study
 
@@ -306,3 +308,27 @@ def test_tests_name_themselves_once():
     assert len({test.asked for test in tests}) == len(tests)
     assert len({(test.asked, test.control) for test in tests}) == len(tests)
     assert [test.asked for test in tests] == [asked for asked, _, _ in posthoc._TESTS]
+
+
+def test_who_ties_by_a_measure_does_not_lead_by_it():
+    """Also where rounding tells them apart, by the order of the datasets."""
+    frame = pd.DataFrame(
+        [
+            (dataset, method, f1, auc)
+            for dataset, values in {
+                "a": [(0.1, 0.3), (0.7, 0.2), (0.0, 0.1)],
+                "b": [(0.7, 0.6), (0.3, 0.5), (0.0, 0.4)],
+                "c": [(0.3, 0.9), (0.1, 0.8), (0.8, 0.7)],
+            }.items()
+            for method, (f1, auc) in zip("xyz", values, strict=True)
+        ],
+        columns=["dataset", "method", "f1", "auc"],
+    )
+    for order in permutations("abc"):
+        rows = pd.concat([frame[frame["dataset"] == dataset] for dataset in order])
+        found = compare(Study.from_frame(rows, maximize=["f1", "auc"]))
+        assert found.measures["leader"].dropna().to_dict() == {"auc": "x"}
+        tau = stats.kendalltau([1.5, 1.5, 3], [1, 2, 3]).statistic
+        assert found.concordance.loc["f1", "auc"] == pytest.approx(tau)
+        assert "level in f1 and " in render(found) and "several tie" in render(found, "html")
+        assert measures_of_pair(found, "x", "y").loc["f1", "difference"] == 0

@@ -356,6 +356,18 @@ def test_certain_differences_on_one_side_give_the_verdict(limits, word):
     assert verdict_of(*limits).word() == word
 
 
+def test_the_surest_row_of_the_first_measure_is_told_in_whatever_order_the_datasets_are():
+    open_rows, apart = [(-0.05, 0.06), (-0.02, 0.05)], [(0.01, 0.05), (0.02, 0.04)]
+    for limits in (open_rows, apart, [*open_rows, *apart]):
+        rows = verdict_of(*limits).rows.assign(measure="f1")
+        rows["dataset"] = [f"d{i}" for i in range(len(rows))]
+        for order in (rows, rows[::-1].reset_index(drop=True)):
+            assert Verdict("folds", order, 0.05).main == rows.iloc[-1].to_dict()
+    rows.loc[0, "measure"] = "auc"
+    rows.loc[0, "separated"] = True
+    assert Verdict("folds", rows, 0.05).main == rows.iloc[0].to_dict()
+
+
 def test_methods_that_are_not_there_are_named():
     found = compare(Study.from_frame(rows({"x": 0.95, "y": 0.94})))
     for pair, offender in ((("x", "q"), "'q'"), (("x", "x"), "'x' is named twice")):

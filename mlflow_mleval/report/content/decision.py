@@ -188,6 +188,10 @@ def _by(c: Comparison, row: Mapping[str, Any]) -> str:
     return "" if alone else f" ({by})"
 
 
+#: By the sign of a difference.
+_WAYS = np.array(["level", "better", "worse"])
+
+
 def _own(c: Comparison, q: Question, better: str) -> str:
     """The difference by the measures of most weight, in their own units."""
     if c.on != FUSED:
@@ -195,8 +199,8 @@ def _own(c: Comparison, q: Question, better: str) -> str:
     sizes = q.measures.loc[c.fusion.by_weight[:TOLD], "difference"]
     sizes = sizes * (1 if better == q.a else -1)
     parts = [
-        f"{number(abs(size), 2)} {'better' if size >= 0 else 'worse'} in {name(m)}"
-        for m, size in sizes.items()
+        f"{f'{number(abs(size), 2)} {way}' if size else way} in {name(m)}"
+        for m, size, way in zip(sizes.index, sizes, _WAYS[np.sign(sizes).astype(int)], strict=True)
     ]
     return f", {'but on average ' if (sizes < 0).all() else ''}{joined(parts)}"
 

@@ -527,11 +527,12 @@ def measures_frames(c: Comparison) -> Frames:
 
 def _by_measure(c: Comparison) -> doc.Table:
     found = c.measures
+    leads = found["leader"].dropna().map(name).reindex(found.index, fill_value="several tie")
     columns = [
         doc.names("measure", found.index),
         doc.better(c.study.directions[m] for m in found.index),
         doc.decimals("weight", c.fusion.weights.mean()[found.index], 3),
-        doc.names("leader", found["leader"], "method"),
+        Column("leader", [*leads], "<"),
         doc.decimals("τ with fused", c.concordance.loc[FUSED, found.index], 2),
     ]
     note = "Who leads by each alone. τ: Kendall's, with the fused ranking."
