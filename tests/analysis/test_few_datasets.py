@@ -158,6 +158,12 @@ def test_datasets_decide_where_they_can_and_what_is_asked_for_where_it_is():
     assert compare(repeated(3, 3, 3, shift=0.05), test="nemenyi").decides == "nemenyi"
 
 
+def by_pair(c):
+    """The p-value over folds of each two methods."""
+    rows = zip(c.pairs["method_a"], c.pairs["method_b"], c.pairs["pvalue_folds"], strict=True)
+    return {frozenset([a, b]): p for a, b, p in rows}
+
+
 def test_else_folds_decide_and_contradicting_datasets_do_not():
     made = {"split_digest": "x", "n_train": 90, "n_test": 10}
     shifts = {"BR": (0.0, 0.0), "CC": (0.01, 0.01), "LP": (0.06, 0.06)}
@@ -168,6 +174,11 @@ def test_else_folds_decide_and_contradicting_datasets_do_not():
     pvalues = [one.table["pvalue_corrected"].min() for one in c.folds.values()]
     assert c.pairs["pvalue_folds"].min() == min(pvalues)
     assert "Tests over the folds of 2 datasets, α = .05: 2 of 3 pairs" in told(c)
+    parts = {d: study.folds.loc[[d]] for d in study.datasets}
+    for turned in parts:  # there LP comes before CC and BR
+        rows = pd.concat([part.iloc[:: -1 if d == turned else 1] for d, part in parts.items()])
+        other_order = compare(Study(study.values, study.directions, folds=rows, runs=study.runs))
+        assert by_pair(other_order) == pytest.approx(by_pair(c))
     turned = study.folds.copy()
     turned.loc["d1"] = 1.2 - turned.loc["d1"].to_numpy()
     means = turned.groupby(level=[0, 1], sort=False).mean()

@@ -448,6 +448,7 @@ class OverFolds(Posthoc):
         p = rows.dropna(subset="pvalue_corrected").sort_values("pvalue_corrected", ascending=False)
         a, b, values = (p[name] for name in (*PAIR, "pvalue_corrected"))
         least = pair_matrix(names, a, b, values, np.nan).to_numpy()  # of several the last one stays
+        least = np.fmin(least, least.T)  # datasets may name the two in either order
         pairs = np.triu_indices(len(names), 1)
         table = {
             **named_pairs(names, *pairs),
