@@ -14,7 +14,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError, UnclearError
-from mlflow_mleval.selection import Choices, Selection
+from mlflow_mleval.selection import Choices, Selection, given
 from mlflow_mleval.sentences import Argument, Message, Wording, count, some, worded
 
 if TYPE_CHECKING:
@@ -47,9 +47,7 @@ class Material:
     profiles: Any = None
 
     def can_lose(self, measures: Collection[str]) -> bool:
-        """Whether these measures can be left out of what was read: the rest was read as it is
-        without them.
-        """
+        """Whether the rest was read as it is without these measures, which can be left out."""
         tests = [one for one in self.instances.values() if not isinstance(one, str)]
         tested = {m for one in tests for m in one.measures}
         return {*measures} < {*self.study.measures} and tested.isdisjoint(measures)
@@ -59,7 +57,7 @@ class Material:
         from mlflow_mleval.study import Excluded
 
         study = self.study.select(exclude=measures)
-        gone = [Excluded("measure", m, "excluded as asked") for m in sorted(measures)]
+        gone = (Excluded("measure", m, "excluded as asked") for m in sorted(measures))
         return replace(self, study=replace(study, excluded=(*study.excluded, *gone)))
 
 
@@ -67,16 +65,12 @@ def read(
     choices: Choices, *, whole: bool, stage: Stage, say: Say = lambda text: None, word: Wording
 ) -> Material:
     """What a selection of runs and some options yield, to be compared: arguments of `load_study`,
-    `fuse` and `compare`, `cost`, `protocol`, `ratio`, `paired`; others are not heeded.
-
-    With `whole` all is read that a report tells: loss profiles and, of few runs, tests over
-    instances. `stage` is told what is being done, `say` takes messages for whoever waits, and
-    `word` tells the reader of arguments.
+    `fuse` and `compare`, `cost`, `protocol`, `ratio`, `paired`; others are not heeded. With `whole`
+    all is read that a report tells: loss profiles and, of few runs, tests over instances.
     """
     from mlflow_mleval.store.query import selected_study
     from mlflow_mleval.store.runs_table import remembered
 
-    _options_of_compare(choices)  # what cannot be compared need not be read
     selection = Selection.of(choices)
     tracked = selection.results is None  # a table holds neither answers nor instances
     answers: dict[str, Any] = {}
@@ -110,7 +104,7 @@ def read(
         with suppress(NoRunsError):  # the runs carry none
             profiles = profiles_of(study)
         if tracked and len(study.runs) <= MOST_RUNS:
-            how = {name: choices[name] for name in ("alpha", "seed") if name in choices}
+            how = given(choices, ("alpha", "seed"))
             how |= {"minimize": selection.minimize, "maximize": selection.maximize}
             instances = tested_instances(study, None, say, **how)[0]
     return Material(study, instances | answers, profiles)
@@ -125,26 +119,26 @@ def comparison_of(
     say: Say = lambda text: None,
     before: Any = None,
 ) -> Any:
-    """The Comparison of what was read, by these options, with `whole` also its stability; see
-    `read`. `before` is one of the same by other weights, if there is any.
-    """
+    """The Comparison of what was read, by these options; `before` is one by other weights."""
     from mlflow_mleval.analysis.comparison import compare
     from mlflow_mleval.analysis.fusion import fuse
 
     study = material.study
     if choices.get("cost"):
         study = study.by_cost(choices["cost"])
-    options = _options_of_compare(choices)
     say(
         f"comparing {count(len(study.methods), 'method')} on "
         f"{count(len(study.datasets), 'dataset')} by {count(len(study.measures), 'measure')} …"
     )
-    fusing = _keywords_for(fuse, choices)
+    fusing = given(choices, signature(fuse).parameters)
     for name, default in (("preference", "v_shape"), ("weights", 1.0)):
         if isinstance(fusing.get(name), dict):
             fusing[name] = dict.fromkeys(study.measures, default) | fusing[name]
     if before is not None:
         return before.reweighed(fusing.get("weights", "entropy"))
+    options = given(choices, signature(compare).parameters)
+    if choices.get("as_in_papers"):
+        options |= {"order": "mean-rank", "ties": "ignore"}
     folds = {"protocol": None, "ratio": None, "paired": True}
     options["over_folds"] = {key: choices.get(key, default) for key, default in folds.items()}
     stability = whole and choices.get("n_resamples", True)
@@ -154,20 +148,10 @@ def comparison_of(
         return compare(fusion, **options, **beside, stability=stability, progress=step)
 
 
-def _options_of_compare(choices: Choices) -> dict[str, Any]:
-    """The choices that `compare` takes."""
-    from mlflow_mleval.analysis.comparison import compare
-
-    papers = {"order": "mean-rank", "ties": "ignore"} if choices.get("as_in_papers") else {}
-    return _keywords_for(compare, choices) | papers
-
-
 def _study_asked_for(
     selection: Selection, stage: Stage, say: Say
 ) -> tuple[Study | MlevalError, Selection]:
-    """The study that was asked for, or why no run holds one: it may hold answers; and of what it
-    is.
-    """
+    """The study that was asked for, or why no run holds one (it may hold answers); and of what."""
     from mlflow_mleval.store.query import selected_study
     from mlflow_mleval.store.repeats import is_placed, placed
 
@@ -200,8 +184,8 @@ def _study_asked_for(
 def _as_surveyed(
     selection: Selection, asked_for: Study | MlevalError | None, say: Say
 ) -> tuple[Study | MlevalError, Selection]:
-    """Where nobody said how to read runs of others, or which runs to take, what `mleval runs`
-    finds; or why nobody knows, and of what that is.
+    """What `mleval runs` finds where nobody said how to read runs of others, or which to take; or
+    why nobody knows.
     """
     from mlflow_mleval.store.query import selected_study
     from mlflow_mleval.store.survey import taken_unasked
@@ -266,10 +250,8 @@ def compared_answers(
 def _answers_by_dataset(
     selection: Selection, choices: Choices, stage: Stage, say: Say, word: Wording
 ) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """By data set, what its answers say or why that is unknown; and metrics that are means of
-    theirs, by their directions.
-    """
-    options = {name: choices[name] for name in ("alpha", "cluster", "seed") if name in choices}
+    """By data set, what its answers say or why that is unknown; and, by direction, their means."""
+    options = given(choices, ("alpha", "cluster", "seed"))
     try:
         asked, tests, absent = compared_answers(
             selection, choices, options, stage=stage, say=say, word=word, most=MOST_ANSWERS
@@ -286,8 +268,6 @@ def _answers_by_dataset(
 
 def asked_answers(choices: Choices) -> Choices:
     """Of the choices, how answers are read, as `load_answers` takes it."""
-    taken = ("table", "instance_by", "shared")
-    chosen = {name: choices[name] for name in taken if name in choices}
     of_measures = {}
     for text in choices.get("grades", ()):
         measure, _, grades = text.partition("=")
@@ -297,16 +277,7 @@ def asked_answers(choices: Choices) -> Choices:
                 f"`grades`: {text!r} is not MEASURE=WORST,…,BEST with two grades or more."
             )
         of_measures[measure] = listed
-    return chosen | {"grades": of_measures}
-
-
-def _keywords_for(function: Callable[..., Any], choices: Choices) -> dict[str, Any]:
-    """The choices that the function takes, but for what may be repeated and was not given."""
-    return {
-        name: choices[name]
-        for name in signature(function).parameters
-        if choices.get(name, ()) != ()
-    }
+    return given(choices, ("table", "instance_by", "shared")) | {"grades": of_measures}
 
 
 def tested_instances(
@@ -334,16 +305,12 @@ def tested_instances(
 def provenance(
     command: str, source: Mapping[str, Any], run_ids: list[str], options: Choices
 ) -> dict[str, Any]:
-    """What reproduces a result: command, versions, store, selection, run ids, policy, seed,
-    time.
-    """
+    """What reproduces a result: command, versions, store, selection, runs, policy, seed, time."""
     packages = ("mlflow-mleval", "mlflow", "numpy", "scipy", "pandas", "networkx")
+    versions = {name: version(name) for name in packages}
     return {
         "command": command,
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in packages},
-        },
+        "versions": {"python": platform.python_version(), **versions},
         **source,
         "experiments": [experiment["name"] for experiment in source.get("experiments", ())],
         "run_ids": run_ids,

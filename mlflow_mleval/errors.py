@@ -24,9 +24,7 @@ class IncomparableRunsError(MlevalError):
 
 
 class ChoiceError(IncomparableRunsError):
-    """Somebody has to choose: `text` says what is the matter, `ways` what each choice does and the
-    arguments of `load_study` that make it.
-    """
+    """Somebody has to choose: `text` says what is the matter, `ways` what can be done."""
 
     def __init__(self, text: str, ways: Ways = ()) -> None:
         self.text, self.ways = text, ways
@@ -41,9 +39,7 @@ class ChoiceError(IncomparableRunsError):
 
 
 class CandidatesError(ChoiceError):
-    """Runs of one method on one dataset differ in more than their seed; `sure` says whether the
-    first way may be proposed alone.
-    """
+    """Runs of one cell differ in more than their seed; if `sure`, the first way may stand alone."""
 
     def __init__(self, text: str, ways: Ways, sure: bool = True) -> None:
         super().__init__(text, ways)
@@ -59,9 +55,8 @@ class LostAnswersError(IncomparableRunsError):
 
 
 class UnclearError(MlevalError):
-    """Nobody said what to compare, and what there is does not tell: `text` says so, `ways` (each a
-    Way) what there is to do; `undirected` where all that lacks is which way is better, which names
-    propose.
+    """Nobody said what to compare, and what there is does not tell: `ways` (each a Way) are what
+    there is to do; `undirected` where all that lacks is directions, which names propose.
     """
 
     def __init__(self, text: str, ways: Sequence[Any], undirected: bool = False) -> None:
@@ -102,9 +97,6 @@ class ImportFileError(MlevalError):
 
 
 class StoreError(MlevalError):
-    """The tracking store cannot be reached or refused what was asked.
+    """The tracking store cannot be reached or refused what was asked."""
 
-    code, reason: Of a single request, the code that MLflow gives its failure, and why it failed.
-    """
-
-    code = reason = ""
+    code = reason = ""  # of a single request: MLflow's code of its failure, and why it failed

@@ -1,8 +1,5 @@
 """Evaluate predictions: one pass over the arrays, sums that add up over batches, folds and
 partitions.
-
-An `Evaluation` holds, for each fold, counts and sums over instances, from which every measure
-follows; those of disjoint batches add up.
 """
 
 from __future__ import annotations
@@ -333,8 +330,7 @@ class Evaluation(Reported):
         """The evaluation of one fold."""
         if key not in self.sums:
             raise KeyError(f"no fold {key!r}; there are {', '.join(map(repr, self.sums))}.")
-        rows = self.instances
-        truth = self.instance_truth
+        rows, truth = self.instances, self.instance_truth
         if rows is not None and key is not None:
             mine = (rows["fold"] == key).to_numpy()
             rows = rows[mine]
@@ -351,9 +347,8 @@ class Evaluation(Reported):
         keys = [key for key in self.sums if key is not None]
         light = replace(self, instances=None)
         rows = [light.fold(key).measures for key in keys]
-        values = {m: np.array([row.get(m, np.nan) for row in rows]) for m in self.measures}
         index = pd.Index(keys, name="fold", tupleize_cols=False)
-        return pd.DataFrame(values, index, dtype=float)
+        return pd.DataFrame(rows, index, [*self.measures], dtype=float)
 
     @property
     def fold_sizes(self) -> pd.Series:
@@ -534,8 +529,7 @@ def evaluate(
         if train_labels is not None:
             raise TypeError("`train_labels` is for label sets, and `y_true` is of classes.")
         vectors = class_vectors(y_true, y_score, y_pred, label_names, threshold, probabilities)
-        names = vectors.names
-        cut = vectors.threshold
+        names, cut = vectors.names, vectors.threshold
         true, pred = (one_hot(side, len(names)) for side in (vectors.true, vectors.pred))
         matrices = Inputs(true, pred=pred, asked=asked)
         sum_part = partial(sum_classes, vectors)
@@ -546,8 +540,7 @@ def evaluate(
         matrices, names = _set_inputs(
             y_true, y_score, y_pred, label_names, threshold, train_labels, asked
         )
-        cut = matrices.threshold
-        pred = matrices.pred
+        cut, pred = matrices.threshold, matrices.pred
         if pred is None and h is not None:
             pred = predicted(matrices.score, cut)
         of_labels = matrices.true, pred, matrices.score
@@ -706,21 +699,21 @@ def evaluate_hierarchical(
     refuse_keywords(evaluate_hierarchical, hierarchy_options, hierarchical.OPTIONS)
     same_axes(pred_sets, "pred_sets", true_sets, "true_sets")
     h = _hierarchy_given(h)
-    sets = [h.indicator(true_sets, "true_sets"), h.indicator(pred_sets, "pred_sets")]
-    if sets[0].shape != sets[1].shape:
+    true, pred = h.indicator(true_sets, "true_sets"), h.indicator(pred_sets, "pred_sets")
+    if true.shape != pred.shape:
         raise ValueError(
-            f"`pred_sets` must hold as many instances as `true_sets` ({sets[0].shape[0]}), got "
-            f"{sets[1].shape[0]}."
+            f"`pred_sets` must hold as many instances as `true_sets` ({true.shape[0]}), got "
+            f"{pred.shape[0]}."
         )
     asked, chosen = requested(hierarchy_options.pop("measures", None), CLASS_SETS, True)
     hierarchy_options |= chosen
     index = true_sets.index if isinstance(true_sets, pd.Series) else None
-    each = _weights_of(sample_weight, sets[0].shape[0], index)
-    further, identity = of_class_sets(sets[0], sets[1], h, hierarchy_options, asked)
-    matrices = Inputs(sets[0], pred=sets[1], flat=False, further=further, weights=each)
+    each = _weights_of(sample_weight, true.shape[0], index)
+    further, identity = of_class_sets(true, pred, h, hierarchy_options, asked)
+    matrices = Inputs(true, pred=pred, flat=False, further=further, weights=each)
     return Evaluation(
         label_names=tuple(h.nodes),
-        inputs=_given(pred_sets=sets[1], sample_weight=each),
+        inputs=_given(pred_sets=pred, sample_weight=each),
         hierarchy=identity,
         taxonomy=h,
         asked=asked,
@@ -833,7 +826,8 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
         instances = pd.concat(tables, ignore_index=plain)
     return replace(
         first,
-        sums=_in_order(sums),
+        # sorted, so that the order of merging leaves no trace
+        sums=dict(sorted(sums.items(), key=lambda item: (type(item[0]).__name__, item[0]))),
         instances=instances,
         instance_truth=np.concatenate(truths) if len(truths) == len(evaluations) else None,
         taxonomy=next((ev.taxonomy for ev in evaluations if ev.taxonomy is not None), None),
@@ -861,8 +855,3 @@ def _refuse_differences(first: Evaluation, evaluations: Sequence[Evaluation]) ->
             )
         if (None in ev.sums) != (None in first.sums):
             raise ValueError(f"`evaluations` must all have folds or none, got both at 0 and {i}.")
-
-
-def _in_order(sums: Mapping[Hashable, Sums]) -> dict[Hashable, Sums]:
-    """Folds sorted, so that the order of merging leaves no trace."""
-    return dict(sorted(sums.items(), key=lambda item: (type(item[0]).__name__, item[0])))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from mlflow_mleval.store.run_answers import SelectedAnswers
 
 Over = Literal["auto", "answers", "instances", "folds", "repeats", "datasets"]
-OVER = ("auto", "answers", "instances", "folds", "repeats", "datasets")
+OVER: tuple[Over, ...] = get_args(Over)
 #: What says how answers are read, and how folds were made.
 _OF_ANSWERS, _OF_FOLDS = ("table", "instance_by", "grades"), ("protocol", "ratio")
 
@@ -318,9 +318,7 @@ _SILENT: dict[str, Any] = {
 
 
 def history(ledger: str) -> pd.DataFrame:
-    """A row a gate: number, candidate, champion, evidence, level, decision ("no entry" of one that
-    took its number only), asked, time.
-    """
+    """A row a gate; the decision of one that took its number only is "no entry"."""
     from mlflow_mleval.store.ledger import Ledger
 
     gates = Ledger.open(ledger).gates()
@@ -361,9 +359,7 @@ class Promotion:
 
 
 def pinned(*sides: str) -> list[str]:
-    """The sides of a gate with the versions that aliases are now: what is judged, logged and
-    promoted is that, wherever an alias points afterwards.
-    """
+    """The sides of a gate with the versions that aliases are now: what is judged and promoted."""
     from mlflow_mleval.store import store
 
     if not any(map(store.is_model, sides)):
@@ -391,9 +387,7 @@ _CRITERION = re.compile(r"\s*([\w./-]+)\s*(>=|<=|>|<)\s*([-+.\deE]+)\s*")
 
 
 def _criteria(shared: Shared, alpha: float) -> pd.DataFrame:
-    """One row a criterion of the candidate's run: criterion, value, low, high (each at 1 - alpha),
-    answer ("met", "missed", "not yet known", "no values here", "not understood").
-    """
+    """One row a criterion of the candidate's run; low and high are each at 1 - alpha."""
     from mlflow_mleval.store import store
 
     client = store.connect()
@@ -465,7 +459,6 @@ _OF_LABEL = {"hamming_loss": "hamming_loss"} | {
 
 def shown(named: str) -> str:
     """How a reader is told of a run or a model.
-
     >>> shown("models:/tagger@champion"), shown("0123456789abcdef0123456789abcdef")
     ('tagger@champion', 'run 01234567')
     """
@@ -526,9 +519,7 @@ class Shared:
         return replace(self, units=units, notes=tuple(notes))
 
     def named(self, stated: Mapping[str, Any], name: str) -> dict[str, Any]:
-        """What was stated of measures, by their own names: f1 stands for f1_score where no other
-        measure has that word.
-        """
+        """What was stated; f1 stands for f1_score where no other measure has that word."""
         found, wrong = {}, []
         words = {m: {*re.findall("[a-z0-9]+", m.lower())} for m in (*self.directions, *stated)}
         for given, value in stated.items():
@@ -541,11 +532,10 @@ class Shared:
             text = f"no direction is known for {some(unknown)}."
             raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, every=True))
         if wrong:
-            text = (
+            raise ValueError(
                 f"`{name}` must name measures that both sides have, got {some(wrong)}. They have "
                 f"{some(self.directions)}.{did_you_mean(wrong, self.directions)}"
             )
-            raise ValueError(text)
         return found
 
     def margins(self, stated: Stated) -> dict[str, float]:
@@ -583,12 +573,10 @@ class GateRequest:
 
         with remembered():
             asked = self._resolved()
-            if over in ("auto", "answers"):
-                answers = asked._answers()
-                if answers is not None:
-                    return answers
-                if over == "answers":
-                    raise MissingResultsError("none of the runs holds answers.")
+            if over in ("auto", "answers") and (answers := asked._answers()) is not None:
+                return answers
+            if over == "answers":
+                raise MissingResultsError("none of the runs holds answers.")
             return _of_study(asked, over)
 
     @property
@@ -683,9 +671,7 @@ class GateRequest:
         )
 
     def _together(self, answers: Units) -> Iterator[str]:
-        """Notes on the first two columns by whose values questions may belong together: five values
-        at least, nearly all of them of several questions.
-        """
+        """Notes on the first two columns by whose values questions may belong together."""
         about = answers.answers[self.champion].about
         about = about[~about.index.duplicated()].drop(columns=[*self.slices], errors="ignore")
         found = [] if self.cluster else about.columns.difference(_OF_READERS, sort=False)
@@ -732,10 +718,8 @@ def _pooled(
     slices: Mapping[str, pd.DataFrame] | None = None,
     ratio: float | None = None,
 ) -> Shared:
-    """The units of all datasets together, from the tables of candidate and champion on each, whose
-    rows are what the champion has: one that the candidate lacks is lost. `ranges` of measures not
-    known by their names, and the columns that make slices and clusters, dataset by dataset. An
-    error where a side has a value that its measure cannot have.
+    """The units of all datasets together: the rows that the champion has, and what the candidate
+    lacks of them is lost. `ranges` are of measures not known by their names.
     """
     candidate, champion = (
         pd.concat({d: pair[k].reindex(columns=[*directions]) for d, pair in tables.items()})
@@ -789,8 +773,9 @@ _CLUSTER = "\0cluster"
 
 def _slices(asked: GateRequest, over: str, columns: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
     """Each value of each column that is asked for as a part; the column is named where there are
-    several. Folds are those of one dataset, which is no part of them.
+    several.
     """
+    # folds are those of one dataset, which is no part of them
     named = [] if over == "folds" else [name for name in asked.slices if name in columns]
     parts = {}
     for column in named:
@@ -810,9 +795,7 @@ def _slices(asked: GateRequest, over: str, columns: Mapping[str, AnyArray]) -> d
 def _answer_directions(
     chosen: Selection, answers: Units, binary: Sequence[str]
 ) -> tuple[dict[str, Direction], dict[str, Direction | None], list[str]]:
-    """Which way measures are better, what is proposed of those of which nobody knows it, and
-    notes; of the `binary` ones only 0 and 1 were seen.
-    """
+    """Directions, known and proposed, and notes; of `binary` measures only 0 and 1 were seen."""
     scored = {m for m in answers.measures if is_scored(answers, m)}
     passing = [m for m in binary if m in scored and proposed_direction(m) != "min"]
     directed_ones, directions, _ = directed(
@@ -849,27 +832,24 @@ def _of_study(asked: GateRequest, over: str) -> Shared:
     study = _study(asked, "instances")
     several = len(study.datasets) > 1
     may_decide = {
-        "instances": True,
         "folds": study.folds is not None and not several,
         "repeats": study.repeats is not None and len(study.datasets) < _LEAST_DATASETS,
         "counts": not several and bool({*_SHARES} & {*study.measures}),
-        "datasets": True,
     }
     skipped = []
     named = asked.cluster or {*asked.slices} - {_DATASET, _LABEL}  # columns of single answers
-    for kind in (kind for kind, may in may_decide.items() if may):
+    for kind in (kind for kind in readers if may_decide.get(kind, True)):
         study = _study(asked, kind)
         try:
             shared = readers[kind](asked, study)
+            break
         except (MissingResultsError, MeasureError, IncomparableRunsError) as error:
             passes = isinstance(error, MissingResultsError | MeasureError)
             each_its_data = kind == "instances" and study.repeats is not None
             if kind == "datasets" or named or not (passes or each_its_data):
                 raise
             skipped.append(f"Not over {kind}: {error}")
-        else:
-            return replace(shared, notes=(*shared.notes, *skipped))
-    raise MissingResultsError("the two sides share no units. Log folds, instances or repeats.")
+    return replace(shared, notes=(*shared.notes, *skipped))
 
 
 def _study(asked: GateRequest, over: str) -> Study:
@@ -925,9 +905,7 @@ def _of_means(
     notes: Iterable[str] = (),
     **of_folds: Any,
 ) -> Shared:
-    """Units that are means of many answers, by the measures of the study: its datasets, if no
-    others are given.
-    """
+    """Units that are means of many answers: the datasets of the study, if no others are given."""
     if tables is None:
         results = study.over("datasets").tables
         candidate, champion = (results[side] for side in asked.sides)

@@ -50,16 +50,12 @@ def lazily(
     return __getattr__, lambda: names
 
 
-#: By the name of a method of results, what makes the document or the drawing that it gives; the
-#: package says that, above all layers.
+#: By the name of a method of results, what makes its document or drawing; the package fills it in.
 makers = SimpleNamespace()
 
 
 class Reported:
-    """Gives a result the method `report`.
-
-    Results know nothing of reports, which stand two layers above them; see `makers`.
-    """
+    """Gives a result the method `report`, though reports stand two layers above; see `makers`."""
 
     def report(self, provenance: Mapping[str, Any] | None = None) -> Any:
         """What was found as a document: to_html(path), to_markdown(), to_latex(), to_dict(); a
@@ -113,8 +109,7 @@ class Plotted(Reported):
         ValueError
             There is no such kind or dataset.
         """
-        drawn: Display = makers.plot(self, kind, ax, **options)
-        return drawn
+        return makers.plot(self, kind, ax, **options)
 
 
 class Detailed(Plotted):

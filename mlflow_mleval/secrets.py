@@ -1,8 +1,5 @@
-"""Passwords and tokens: kept out of every message.
-
-They come from addresses, the environment and MLflow's file of credentials. Messages are errors,
-warnings and tracebacks. Data is never touched: params, tags, metrics and names stay what they
-are, even where somebody's password is ``auto`` or ``1234``.
+"""Passwords and tokens: kept out of every message. Data is never touched: params, tags, metrics and
+names stay what they are, even where somebody's password is ``auto`` or ``1234``.
 """
 
 from __future__ import annotations
@@ -62,7 +59,6 @@ _met: deque[str] = deque(maxlen=100)
 
 def masked(uri: str) -> str:
     """The URI without passwords and tokens; of one that can be read in two ways, the scheme alone.
-
     >>> masked("postgresql://me:pa55@host/db?sslmode=require&password=x")
     'postgresql://me:***@host/db?sslmode=require&password=***'
     """
@@ -76,18 +72,15 @@ def masked(uri: str) -> str:
 
 
 def redacted(text: str, *uris: str) -> str:
-    """A message without the secrets of the URIs and of this machine, however they are spelled.
-
-    Also without the password of any other URI, parameters of a URI that name a secret, and what a
-    header says behind Basic or Bearer. A secret that reads like a word is hidden as a word only.
+    """A message without the secrets of the URIs and of this machine, however they are spelled, and
+    those of any other URI or header; one that reads like a word is hidden as a word only.
     """
     return _redacted(text, uris, words=True)
 
 
 def without_passwords(text: str, *uris: str) -> str:
-    """What somebody typed, such as a command or a filter, fit to be shown.
-
-    A secret that reads like a word stays: there, it more likely names a method or a value.
+    """What somebody typed, fit to be shown: a secret that reads like a word stays, for there it
+    more likely names a method or a value.
     """
     return _redacted(text, uris, words=False)
 
@@ -121,9 +114,8 @@ def raise_alone(error: BaseException) -> NoReturn:
 def _redacted(text: str, uris: Iterable[str], words: bool) -> str:
     of_machine = (value for name, value in os.environ.items() if _URIS.fullmatch(name))
     addresses = {*uris, *_met, *of_machine}
-    shown = {uri: masked(uri) for uri in addresses}
+    shown = {uri: fit for uri in addresses if (fit := masked(uri)) != uri}
     # An address that is fit to be shown stays whole, even where a secret is also its user or host.
-    shown = {uri: fit for uri, fit in shown.items() if fit != uri}
     shown |= {fit: fit for fit in map(masked, addresses) if "://" in fit}
     secrets = _all_secrets(addresses, words)
     if shown or secrets:
@@ -226,8 +218,7 @@ def _parted(uri: str) -> tuple[str, str | None, str | None]:
     login: str | None
     login, at, behind = rest.rpartition("@")
     if not at or ("/" in login and ":" not in login):
-        login = None
-        behind = rest
+        login, behind = None, rest
     elif re.search(r"[?#].*=", login, re.DOTALL):  # a password, or a parameter with an @
         return start, rest, None
     has_host = _AUTHORITY.match(behind) is not None

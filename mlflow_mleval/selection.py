@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from mlflow_mleval.secrets import masked, without_passwords
 
@@ -18,7 +18,7 @@ Typed: TypeAlias = tuple[str, str | None]
 #: What is told how far reading is: how much is done, and of how much.
 Progress: TypeAlias = Callable[[int, int], object]
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
-MISSING: tuple[Missing, ...] = ("error", "worst", "drop-datasets", "drop-methods")
+MISSING: tuple[Missing, ...] = get_args(Missing)
 #: The rules that name a method without a param or tag.
 METHOD_RULES = ("run_name", "run_id", "experiment", "estimator", "model", "prompt")
 #: The kind of rule that makes two periods of a time: before it, and since.
@@ -31,19 +31,13 @@ POLICIES = ("mean", "latest", "latest-data", "error")
 #: The rule by which the digest of a run's data tells datasets, or repeats, apart.
 DIGEST = "digest"
 Directions = Literal["declared", "proposed"]
-DIRECTIONS: tuple[Directions, ...] = ("declared", "proposed")
+DIRECTIONS: tuple[Directions, ...] = get_args(Directions)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which runs are read, and how: the arguments of `load_study`, checked.
-
-    `results`, a file or a table, are read in the place of a store. Texts that stand alone where
-    several may stand become tuples. `measures`, `methods` and `datasets` are None where nothing was
-    said of them.
-
-    >>> Selection(method_by="param:model").method_by
-    ('param:model',)
+    """Which runs are read, and how: the arguments of `load_study`, checked; texts that stand alone
+    where several may stand become tuples.
     """
 
     experiment_ids: Sequence[str] = ()
@@ -71,7 +65,7 @@ class Selection:
     name_as: str | None = None
     duplicates: str = "error"
     missing: Missing = "error"
-    results: Any = field(default=None, compare=False)
+    results: Any = field(default=None, compare=False)  # a file or a table in place of a store
 
     def __post_init__(self) -> None:
         for name in SEVERAL:
@@ -130,16 +124,14 @@ class Selection:
                     f"in {{method}}_{{dataset}}_s{{seed}}, got {self.name_as!r}."
                 )
             if self.method_by:
-                text = "`name_as` must not be given with `method_by`. Leave one of them out."
-                raise ValueError(text)
+                raise ValueError(
+                    "`name_as` must not be given with `method_by`. Leave one of them out."
+                )
 
     @classmethod
     def of(cls, choices: Choices) -> Selection:
-        """The selection among the choices of a command; what may be repeated and is an empty tuple
-        was not given.
-        """
-        given = {name: choices[name] for name in FLAGS if choices.get(name, ()) != ()}
-        return cls(**given, results=choices.get("results"))
+        """The selection among the choices of a command."""
+        return cls(**given(choices, FLAGS), results=choices.get("results"))
 
     @property
     def is_ruled(self) -> bool:
@@ -148,9 +140,7 @@ class Selection:
         return any((*rules, self.name_as)) or self.duplicates != "error"
 
     def arguments(self) -> dict[str, Any]:
-        """What was chosen, as arguments of `load_study`; what is as it is by default is left
-        out.
-        """
+        """What was chosen, as arguments of `load_study`, without what is as it is by default."""
         named = (f for f in fields(self) if f.name in FLAGS)
         return {f.name: getattr(self, f.name) for f in named if getattr(self, f.name) != f.default}
 
@@ -202,6 +192,11 @@ _OF_STORES = (
 SEVERAL = [*_UNSAID, *(f.name for f in fields(Selection) if f.default == ())]
 
 
+def given(choices: Choices, names: Iterable[str]) -> dict[str, Any]:
+    """The choices of these names; what may be repeated and is an empty tuple was not given."""
+    return {name: choices[name] for name in names if choices.get(name, ()) != ()}
+
+
 def in_silence(done: int, total: int) -> None:
     """The progress that nobody wants to know."""
 
@@ -211,9 +206,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def started(since: str, argument: str = "`since` must be") -> int:
-    """The time in milliseconds after which a run starts: a span before now, or a date of this
-    place; else a ValueError.
-
+    """Milliseconds after which a run starts, from a span before now or a date of this place.
     >>> started("2026-11-16T08:30+00:00")
     1794817800000
     """
@@ -230,30 +223,18 @@ def started(since: str, argument: str = "`since` must be") -> int:
 
 
 def key_of(rule: str) -> tuple[str, str]:
-    """Kind and name of a rule; an empty name for one without.
-
-    >>> key_of("param:lr"), key_of("run_name")
-    (('param', 'lr'), ('run_name', ''))
-    """
+    """Kind and name of a rule: param and lr of param:lr; an empty name for one without."""
     kind, _, key = rule.partition(":")
     return (kind, key) if key else (rule, "")
 
 
 def name_parts(pattern: str) -> list[str]:
-    """What a pattern of names finds, in its order.
-
-    >>> name_parts("{method}_{dataset}_s{seed}")
-    ['method', 'dataset', 'seed']
-    """
+    """What a pattern of names finds, in its order: method and seed of {method}_s{seed}."""
     return re.findall(r"\{(\w*)\}", pattern)
 
 
 def best_metric(policy: str) -> str:
-    """The metric of ``best:METRIC``; empty for other policies.
-
-    >>> best_metric("best:val_auc"), best_metric("mean")
-    ('val_auc', '')
-    """
+    """The metric of ``best:METRIC``; empty for other policies."""
     return policy.partition(":")[2] if policy.startswith("best:") else ""
 
 
@@ -272,13 +253,7 @@ def _check_names(argument: str, rules: Iterable[str | None], plain: Sequence[str
 
 
 def command_line(typed: Iterable[str], options: Iterable[Typed] = ()) -> str:
-    """What was typed, and further options (flags and what follows them), to be copied into a shell;
-    passwords are hidden.
-
-    >>> chosen = Selection(experiment_names=["my study"], maximize=["auc"], missing="worst")
-    >>> command_line(["mleval", "rank"], chosen.options())
-    "mleval rank -n 'my study' --max auc --missing worst"
-    """
+    """What was typed, and further options, to be copied into a shell; passwords are hidden."""
     words = [*typed]
     for flag, text in options:
         if text is None:

@@ -28,7 +28,6 @@ _MEASURE = re.compile(r"[A-Za-z0-9_./-]+")
 
 def some(names: Iterable[object], most: int = SHOWN) -> str:
     """The first few names, long ones cut in the middle, and how many more there are.
-
     >>> some(range(14))
     '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more'
     """
@@ -43,7 +42,6 @@ def some(names: Iterable[object], most: int = SHOWN) -> str:
 
 def quoted(value: object) -> str:
     """A cell or name of a file as an error shows it, a long one cut.
-
     >>> quoted("f1"), len(quoted("x" * 100))
     ("'f1'", 58)
     """
@@ -52,9 +50,7 @@ def quoted(value: object) -> str:
 
 
 def nearest(wrong: Iterable[object], names: Iterable[object]) -> list[str]:
-    """For each wrong name the one that was probably meant, however it is spelled; none where
-    nothing is near.
-
+    """The names that were probably meant, however they are spelled; none where nothing is near.
     >>> nearest(["ndgc_at_5", "Hamming loss", "latency"], ["ndcg_at_5", "hamming_loss", "f1"])
     ['ndcg_at_5', 'hamming_loss']
     """
@@ -70,28 +66,21 @@ def _plain_name(name: object) -> str:
 
 
 def did_you_mean(wrong: Iterable[object], names: Iterable[object]) -> str:
-    """A question to stand behind the sentence that names what is wrong; empty where nothing is
-    near.
-
-    >>> did_you_mean(["theshold"], ["threshold", "folds"])
-    " Did you mean 'threshold'?"
-    """
+    """A question to stand behind the sentence that says what is wrong; empty if nothing is near."""
     near = nearest(wrong, names)
     return f" Did you mean {some(map(repr, near))}?" if near else ""
 
 
 def count(n: int, noun: str) -> str:
     """A number with its noun.
-
-    >>> count(1, "measure"), count(1200, "method"), count(2, "class")
-    ('1 measure', '1,200 methods', '2 classes')
+    >>> count(1, "measure"), count(1200, "method"), count(2, "class"), count(2, "policy")
+    ('1 measure', '1,200 methods', '2 classes', '2 policies')
     """
     return f"{n:,} {noun if n == 1 else plural(noun)}"
 
 
 def in_words(n: int) -> str:
     """A number as it stands in a sentence: up to twelve in letters.
-
     >>> in_words(2), in_words(12), in_words(1200)
     ('two', 'twelve', '1,200')
     """
@@ -103,11 +92,7 @@ Value = TypeVar("Value")
 
 
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """By key what stands beside it, such as names by the reason that they share.
-
-    >>> grouped([("failed", "a"), ("running", "b"), ("failed", "c")])
-    {'failed': ['a', 'c'], 'running': ['b']}
-    """
+    """By key what stands beside it, such as names by the reason that they share."""
     groups: dict[Key, list[Value]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
@@ -115,11 +100,7 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
 
 
 def plural(noun: str) -> str:
-    """A noun of several.
-
-    >>> plural("method"), plural("class"), plural("policy")
-    ('methods', 'classes', 'policies')
-    """
+    """A noun of several."""
     if noun.endswith("cy"):
         return f"{noun[:-1]}ies"
     return f"{noun}{'es' if noun.endswith('s') else 's'}"
@@ -131,7 +112,6 @@ _OF_SEVERAL = {"is": "are", "was": "were", "has": "have", "does": "do"}
 
 def agree(subject: int | Sized, verb: str) -> str:
     """A verb, given as of one thing, in the number of its subject: a number, or a collection.
-
     >>> agree(1, "is"), agree(2, "is"), agree(["a", "b"], "leads"), agree(2, "does not")
     ('is', 'are', 'lead', 'do not')
     """
@@ -143,7 +123,6 @@ def agree(subject: int | Sized, verb: str) -> str:
 
 def all_of(n: int) -> str:
     """How all of several things are called.
-
     >>> all_of(2), all_of(1200)
     ('both', 'all 1,200')
     """
@@ -152,7 +131,6 @@ def all_of(n: int) -> str:
 
 def span(low: object, high: object, to: str = " to ") -> str:
     """A range in words, or the one value that it is.
-
     >>> span(2, 5), span(3, 3), span("0.1", "0.2", "–")
     ('2 to 5', '3', '0.1–0.2')
     """
@@ -160,12 +138,7 @@ def span(low: object, high: object, to: str = " to ") -> str:
 
 
 def measure_name_problem(name: str) -> str | None:
-    """Why a measure's name cannot be part of a metric key; None where it can.
-
-    >>> measure_name_problem("f1")
-    >>> measure_name_problem("f1 (%)")
-    'a name may hold letters A-Z a-z, digits and _ . / - only'
-    """
+    """Why a measure's name cannot be part of a metric key; None where it can."""
     if not _MEASURE.fullmatch(name):
         return "a name may hold letters A-Z a-z, digits and _ . / - only"
     if posixpath.normpath(f"-/{name}") != f"-/{name}":
@@ -197,9 +170,7 @@ def text_problem(text: str) -> str | None:
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of Python in a message, and its value: a text, True, or what stands for one, such
-    as ``("NAME",)``.
-
+    """An argument of Python in a message, and its value: a text, True, or what stands for one.
     >>> print(Argument("missing", "worst"), Argument("minimize", ("NAME",)), Argument("measures"))
     `missing='worst'` `minimize=[NAME]` `measures=`
     """
@@ -222,7 +193,6 @@ class Argument:
 
 class Message(str):
     """A text with arguments, in the words of Python; `worded` gives those of another surface.
-
     >>> message = Message("Choose ", Argument("missing", "worst"), ".")
     >>> message, message.worded(lambda argument: f"--{argument.name} {argument.plain}")
     ("Choose `missing='worst'`.", 'Choose --missing worst.')
@@ -267,16 +237,12 @@ def worded(text: object, word: Wording) -> str:
 
 
 def argument_of(error: Exception) -> str:
-    """The argument that an error is about, by which its text begins; empty where it does not.
-
-    >>> argument_of(ValueError("`alpha` must lie between 0 and 1, got 2."))
-    'alpha'
-    """
+    """The argument that an error is about, by which its text begins; empty where it does not."""
     about = re.match("`([a-z_]+)`", str(error))
     return about[1] if about else ""
 
 
 def joined(between: str, texts: Iterable[object]) -> Message:
     """Texts one after the other, as ``between.join(texts)``."""
-    first, *others = [*texts] or [""]
-    return Message(first, *(part for text in others for part in (between, text)))
+    parts = [part for text in texts for part in (between, text)]
+    return Message(*parts[1:])

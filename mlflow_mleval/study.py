@@ -46,9 +46,7 @@ NEWER = "it has schema "
 
 @dataclass(frozen=True)
 class Excluded:
-    """Something that was left out, and why: kind is run, child run, tag, artifact, measure,
-    unasked, dataset, ...
-    """
+    """What was left out, and why; kind is run, child run, tag, measure, unasked, dataset, ..."""
 
     kind: str
     name: str
@@ -62,14 +60,12 @@ class Excluded:
 
 @dataclass(frozen=True)
 class Factor:
-    """What tells methods, datasets or repeats (`what`) apart: how many there are (of repeats, at
-    most), by what; why that is too weak for a test that counts them; and what they are called.
-    """
+    """What tells methods, datasets or repeats apart: how many there are, and by what."""
 
     what: str
-    n: int
+    n: int  #: of repeats, at most
     by: str
-    doubt: str = ""
+    doubt: str = ""  #: why that is too weak for a test that counts them
     names: tuple[str, ...] = ()
 
 
@@ -83,9 +79,7 @@ def _no_column(name: str) -> pd.Series:
 
 @dataclass(frozen=True)
 class Units:
-    """What methods scored, unit by unit: all that tests of pairs, their intervals, a gate and
-    planning go by.
-    """
+    """What methods scored, unit by unit: all that tests of pairs, gates and planning go by."""
 
     kind: Kind
     #: By method, a table of units x measures, or a function that takes the name of a measure and
@@ -562,12 +556,9 @@ def _matching(table: pd.DataFrame | None, values: pd.DataFrame) -> pd.DataFrame 
 
 def left_out(excluded: Iterable[Excluded]) -> list[str]:
     """What was left out: a sentence for each kind and reason; what nobody asked for is passed over.
-
-    >>> left_out([Excluded("run", "a", "status FAILED"), Excluded("run", "b", "status FAILED")])
-    ['Left out: runs a, b: status FAILED.']
-    >>> left_out([Excluded("run", "rf on iris (1f)", "status FAILED"), Excluded("run", "rf on iris (2a)", "status FAILED")])
+    >>> left_out([Excluded("run", f"rf on iris ({id})", "status FAILED") for id in ("1f", "2a")])
     ['Left out: 2 runs of rf on iris: status FAILED.']
-    """  # noqa: E501
+    """
     asked = (gone for gone in excluded if gone.kind != "unasked")
     groups = grouped(((gone.kind, gone.reason), gone.name) for gone in asked)
     told: list[str] = []
@@ -593,14 +584,12 @@ def _worded_factors(factors: Iterable[Factor], word: Wording) -> tuple[Factor, .
 
 @dataclass(frozen=True)
 class Candidate:
-    """What might name the method, dataset, repeats or folds (`role`) of a run: a rule, why, and
-    whether the commands use it.
-    """
+    """A rule that might name the method, dataset, repeats or folds (`role`) of a run."""
 
     role: str
     rule: str
     reason: str
-    chosen: bool = False
+    chosen: bool = False  #: whether the commands use it
 
 
 @dataclass(frozen=True)
@@ -670,9 +659,7 @@ class Survey(Reported):
 
     @property
     def undirected(self) -> list[str]:
-        """Metrics of which nobody knows whether larger or smaller values are better, but for those
-        of training data and those that measure no prediction.
-        """
+        """Metrics of predictions on other than training data whose direction nobody knows."""
         unknown = (self.metrics["direction"] == "") & (self.metrics["data"] != TRAINING)
         names = self.metrics.loc[unknown, "metric"]
         return [name for name in names if not is_bookkeeping(name)]

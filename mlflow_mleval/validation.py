@@ -121,10 +121,8 @@ def from_tensor(value: Any) -> Any:
 
 
 def matrix_shape(value: Any, name: str) -> Any:
-    """The value as a non-empty two-dimensional numeric array N x K, or as CSR where it is
-    scipy.sparse.
-
-    Text, objects, masked and complex numbers are a TypeError, other shapes a ValueError.
+    """The value as a non-empty numeric array N x K, or CSR if it is sparse; text, objects, masked
+    and complex numbers are a TypeError, other shapes a ValueError.
     """
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(
@@ -184,9 +182,8 @@ def binary_matrix(value: Any, name: str) -> Any:
 
 
 def score_matrix(value: Any) -> Any:
-    """`y_score` as a matrix N x K, dense or CSR as it came; else the errors of `matrix_shape`.
-
-    Zeros that a sparse matrix does not store are scores of 0.
+    """`y_score` as a matrix N x K, dense or CSR as it came, where zeros that are not stored are
+    scores of 0; else the errors of `matrix_shape`.
     """
     array = matrix_shape(value, "y_score")
     data = array.data if sparse.issparse(array) else array
@@ -207,13 +204,11 @@ def same_shape(value: AnyArray, name: str, truth: AnyArray) -> None:
 
 
 def column_names(value: Any) -> pd.Index | None:
-    """The columns of a data frame, of pandas, polars, pyarrow or another library; None of what has
-    none.
-    """
+    """The columns of a data frame of any library; None of what has none."""
     if isinstance(value, np.ndarray) or sparse.issparse(value):
         return None
-    names = getattr(value, "column_names", None)  # pyarrow, whose `columns` are the data
-    names = getattr(value, "columns", None) if names is None else names
+    # of pyarrow `columns` are the data
+    names = getattr(value, "column_names", getattr(value, "columns", None))
     if isinstance(names, list):
         return pd.Index(names, tupleize_cols=False)
     return names if isinstance(names, pd.Index) else None
@@ -235,10 +230,8 @@ def in_pandas(value: Any, index: str = "") -> Any:
 def same_axes(
     value: Any, name: str, other: Any, other_name: str, columns_alone: bool = False
 ) -> None:
-    """Raise ValueError unless two data frames, or two Series, agree in columns and index, or in
-    columns alone; what has none passes.
-
-    By position their cells would be mixed up.
+    """Raise ValueError unless two data frames or Series agree in columns and index, or in columns
+    alone; what has none passes. By position their cells would be mixed up.
     """
     axes = {"columns": (column_names(value), column_names(other))}
     indexed = all(isinstance(one, pd.DataFrame | pd.Series) for one in (value, other))
@@ -261,9 +254,7 @@ def same_axes(
 
 
 def unique_names(names: Iterable[Name], name: str, count: int, what: str) -> tuple[Name, ...]:
-    """The names as a tuple, if they are as many as there should be and differ; else a
-    ValueError.
-    """
+    """The names as a tuple, if they are as many as there should be and differ."""
     if isinstance(names, range) and len(names) == count:  # nothing to walk through
         numbers: Any = tuple(names)
         return numbers
@@ -364,16 +355,13 @@ def _binary(values: AnyArray, matrix: Any, name: str) -> AnyArray:
         return values
     ones = np.empty(values.shape, dtype=bool)
     step = max(1, 2**16 * len(values) // max(values.size, 1))
-    for start in range(
-        0, len(values), step
-    ):  # blocks of rows that stay in the cache, two to three times faster
+    # blocks of rows that stay in the cache, two to three times faster
+    for start in range(0, len(values), step):
         part = values[start : start + step]
         mark = ones[start : start + step]
         np.not_equal(part, 0, out=mark)
-        if part.dtype.kind in "ui":
-            exact = (
-                part.view(part.dtype.str.replace("i", "u")).max() <= 1
-            )  # one pass: a negative number is a huge one
+        if part.dtype.kind in "ui":  # one pass: a negative number is a huge one
+            exact = part.view(part.dtype.str.replace("i", "u")).max() <= 1
         else:
             exact = (mark == (part == 1)).all()
         if exact:
@@ -388,9 +376,7 @@ def _binary(values: AnyArray, matrix: Any, name: str) -> AnyArray:
 
 
 def cells(matrix: Any, wrong: Ints) -> str:
-    """The first of these entries of a matrix, dense or CSR, where it is, and how many such there
-    are.
-    """
+    """The first of these entries of a matrix, dense or CSR, where it is, and how many there are."""
     at = int(wrong[0])
     if sparse.issparse(matrix):
         value = matrix.data[at]
@@ -398,7 +384,7 @@ def cells(matrix: Any, wrong: Ints) -> str:
         column = matrix.indices[at]
     else:
         value = matrix.ravel()[at]
-        (row, column) = np.unravel_index(at, matrix.shape)
+        row, column = np.unravel_index(at, matrix.shape)
     return (
         f"{value} in row {row}, column {column} ({len(wrong)} such cell{'s' * (len(wrong) != 1)})"
     )
@@ -414,18 +400,8 @@ _LONGEST_PART = 255
 
 
 def inside(folder: str | Path, path: str) -> Path:
-    """A path from outside, joined to the folder: every place that joins one does it here.
-
-    Raises
-    ------
-    ValueError
-        It is not below the folder, or a link on its way leads out of it.
-
-    >>> inside("/data", "mleval/folds.parquet").as_posix()
-    '/data/mleval/folds.parquet'
-    >>> inside("/data", "../.bashrc")
-    Traceback (most recent call last):
-    ValueError: the path '../.bashrc' holds an empty part, . or .., and must lie below a folder
+    """A path from outside, joined to the folder: every place that joins one does it here. One that
+    is not below the folder, or leads out of it by a link, is a ValueError.
     """
     check_paths([path])
     joined = Path(folder, path)
@@ -438,25 +414,18 @@ def check_paths(paths: Collection[str]) -> None:
     """Raise a ValueError that names every path which cannot be a file below a folder, or lies below
     a file among them.
     """
-    problems = {path: path_problem(path) for path in paths}
-    if wrong := [
-        f"the path {quoted(path)} {problem}" for path, problem in problems.items() if problem
-    ]:
+    problems = ((path, path_problem(path)) for path in paths)
+    if wrong := [f"the path {quoted(path)} {problem}" for path, problem in problems if problem]:
         raise ValueError(f"{some(wrong)}, and must lie below a folder")
     parents = {str(above): path for path in paths for above in PurePosixPath(path).parents}
-    if clash := [
-        f"{quoted(path)} and {quoted(parents[path])}" for path in paths if path in parents
-    ]:
+    both = (path for path in paths if path in parents)
+    if clash := [f"{quoted(path)} and {quoted(parents[path])}" for path in both]:
         raise ValueError(f"of {some(clash)} the first is a file and a folder")
 
 
 def path_problem(path: str) -> str | None:
     """Why a path cannot be a file below a folder, on any system, as it stands or percent-decoded;
     None where it can.
-
-    >>> path_problem("mleval/100%.csv")
-    >>> path_problem("C:/x"), path_problem("%2e%2e/x")
-    ('names a drive', 'holds an empty part, . or ..')
     """
     decoded = path
     while (once := unquote(decoded)) != decoded:
