@@ -60,8 +60,7 @@ _ALSO = {
 __all__ = ["__version__", *sorted(_PUBLIC)]
 
 
-#: All that can be asked for.
-_WHERE = {**stats.WHERE, **losses.WHERE, **_ALSO, **_PUBLIC}
+_WHERE = {**stats.WHERE, **losses.WHERE, **_ALSO, **_PUBLIC}  #: all that can be asked for
 
 
 def _maker(module: str, name: str) -> Callable[..., Any]:

@@ -1,6 +1,5 @@
 """From runs of the store to a Comparison: the one way that the command line and the page on the
-server go.
-"""
+server go."""
 
 from __future__ import annotations
 
@@ -29,10 +28,8 @@ MOST_RUNS = 100
 #: Answers that a report reads, of all runs together; `mleval compare --over instances` reads any
 #: number.
 MOST_ANSWERS = 50_000
-#: How MLflow marks the metric that is the mean of a scorer's values.
-MEAN = "/mean"
-#: Takes a message for whoever waits.
-Say = Callable[[str], object]
+MEAN = "/mean"  #: how MLflow marks the metric that is the mean of a scorer's values
+Say = Callable[[str], object]  #: takes a message for whoever waits
 #: Takes what is being done and in what it is counted, and gives what is to be called as
 #: ``step(done, total)``.
 Stage = Callable[[str, str], AbstractContextManager[Callable[[int, int], object]]]
@@ -66,8 +63,7 @@ def read(
 ) -> Material:
     """What a selection of runs and some options yield, to be compared: arguments of `load_study`,
     `fuse` and `compare`, `cost`, `protocol`, `ratio`, `paired`; others are not heeded. With `whole`
-    all is read that a report tells: loss profiles and, of few runs, tests over instances.
-    """
+    all is read that a report tells: loss profiles and, of few runs, tests over instances."""
     from mlflow_mleval.store.query import selected_study
     from mlflow_mleval.store.runs_table import remembered
 
@@ -185,8 +181,7 @@ def _as_surveyed(
     selection: Selection, asked_for: Study | MlevalError | None, say: Say
 ) -> tuple[Study | MlevalError, Selection]:
     """What `mleval runs` finds where nobody said how to read runs of others, or which to take; or
-    why nobody knows.
-    """
+    why nobody knows."""
     from mlflow_mleval.store.query import selected_study
     from mlflow_mleval.store.survey import taken_unasked
 
@@ -220,8 +215,7 @@ def compared_answers(
     most: int | None = None,
 ) -> tuple[SelectedAnswers, dict[str, AnswerComparison], dict[str, Any]]:
     """The answers of a selection; by data set, what they say by these options of the tests, or why
-    that is unknown. Measures that were named have to have a direction.
-    """
+    that is unknown. Measures that were named have to have a direction."""
     from mlflow_mleval.analysis.answer_comparison import compare_all_answers
     from mlflow_mleval.store.run_answers import load_answers
 

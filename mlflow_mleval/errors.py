@@ -56,8 +56,7 @@ class LostAnswersError(IncomparableRunsError):
 
 class UnclearError(MlevalError):
     """Nobody said what to compare, and what there is does not tell: `ways` (each a Way) are what
-    there is to do; `undirected` where all that lacks is directions, which names propose.
-    """
+    there is to do; `undirected` where all that lacks is directions, which names propose."""
 
     def __init__(self, text: str, ways: Sequence[Any], undirected: bool = False) -> None:
         self.text, self.ways, self.undirected = text, ways, undirected

@@ -1,6 +1,5 @@
 """Evaluate predictions: one pass over the arrays, sums that add up over batches, folds and
-partitions.
-"""
+partitions."""
 
 from __future__ import annotations
 
@@ -80,8 +79,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-#: Of all folds together, or by fold.
-Seconds: TypeAlias = float | Mapping[Hashable, float] | None
+Seconds: TypeAlias = float | Mapping[Hashable, float] | None  #: of all folds together, or by fold
 
 
 @dataclass(frozen=True, eq=False)
@@ -573,8 +571,7 @@ def _given(**inputs: Any) -> tuple[str, ...]:
     return tuple(name for name, value in inputs.items() if value is not None)
 
 
-#: Measures that need the classes above each label.
-_OVER_THRESHOLDS = frozenset({"f_max", "s_min"})
+_OVER_THRESHOLDS = frozenset({"f_max", "s_min"})  #: measures that need the classes above each label
 
 
 def _set_inputs(

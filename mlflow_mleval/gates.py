@@ -1,6 +1,5 @@
 """May the candidate replace the champion? What both sides share in the store (answers, instances,
-folds, repeats, datasets or counts) into a verdict: ship, block, or run more.
-"""
+folds, repeats, datasets or counts) into a verdict: ship, block, or run more."""
 
 from __future__ import annotations
 
@@ -428,21 +427,17 @@ def _criteria(shared: Shared, alpha: float) -> pd.DataFrame:
 # --------------------------------------------------------------------------------------------------
 # What the two sides share.
 
-#: The loss that does not matter, of measures between 0 and 1 of which none is stated.
-MARGIN = 0.01
+MARGIN = 0.01  #: the loss that does not matter, of measures between 0 and 1 of which none is stated
 #: Fewer datasets than this cannot decide; then repeats count, where there are any.
 _LEAST_DATASETS = 5
-#: Values of a column whose units are parts.
-_MOST_PARTS = 200
+_MOST_PARTS = 200  #: values of a column whose units are parts
 #: What readers of answers tell beside the columns of a run.
 _OF_READERS = ["link", "asked", "output", "address"]
 #: Fewer values of a column are kinds of questions, not groups that change together; and the share
 #: of its values that are those of several questions.
 _LEAST_GROUPS, _MOSTLY = 5, 0.9
-#: How far a value may lie outside of its measure's range by rounding.
-_ROUNDING = 1e-6
-#: How stores name runs.
-_RUN_ID = re.compile("[0-9a-f]{32}")
+_ROUNDING = 1e-6  #: how far a value may lie outside of its measure's range by rounding
+_RUN_ID = re.compile("[0-9a-f]{32}")  #: how stores name runs
 #: Slices that are no columns: by the dataset of a unit, and by the labels of label sets or classes.
 _DATASET, _LABEL = "dataset", "label"
 #: Shares of right answers, and the metrics that add up to the number of examples they are of.
@@ -475,8 +470,7 @@ class Shared:
     #: Between which values each measure lies; those between 0 and 1 have a margin.
     ranges: Ranges
     runs: Mapping[str, Sequence[str]]
-    #: Those of the candidate, by unit and measure.
-    values: pd.DataFrame
+    values: pd.DataFrame  #: those of the candidate, by unit and measure
     notes: tuple[str, ...] = ()
     source: Mapping[str, Any] = field(default_factory=dict)
     #: Where the mean of a run's units is not the metric that was logged with them.
@@ -561,11 +555,11 @@ class GateRequest:
     candidate: str
     champion: str
     selection: Selection
-    measures: Sequence[str] | None = None
-    slices: Sequence[str] = ()
-    cluster: str | None = None
-    of_answers: Choices = field(default_factory=dict)
-    of_folds: Choices = field(default_factory=dict)
+    measures: Sequence[str] | None
+    slices: Sequence[str]
+    cluster: str | None
+    of_answers: Choices
+    of_folds: Choices
 
     def read(self, over: str) -> Shared:
         """The units, of the kind that is asked for or the first that the runs hold."""
@@ -719,8 +713,7 @@ def _pooled(
     ratio: float | None = None,
 ) -> Shared:
     """The units of all datasets together: the rows that the champion has, and what the candidate
-    lacks of them is lost. `ranges` are of measures not known by their names.
-    """
+    lacks of them is lost. `ranges` are of measures not known by their names."""
     candidate, champion = (
         pd.concat({d: pair[k].reindex(columns=[*directions]) for d, pair in tables.items()})
         for k in (0, 1)
@@ -772,9 +765,7 @@ _CLUSTER = "\0cluster"
 
 
 def _slices(asked: GateRequest, over: str, columns: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
-    """Each value of each column that is asked for as a part; the column is named where there are
-    several.
-    """
+    """Each value of each column asked for as a part, named with the column if there are several."""
     # folds are those of one dataset, which is no part of them
     named = [] if over == "folds" else [name for name in asked.slices if name in columns]
     parts = {}
@@ -1041,8 +1032,7 @@ def _of_repeated_runs(asked: GateRequest, study: Study) -> Shared:
 
 def _of_counts(asked: GateRequest, study: Study) -> Shared:
     """Answers of which only is known how many are right, paired so that as many as possible differ:
-    no other pairing has a larger variance.
-    """
+    no other pairing has a larger variance."""
     from mlflow_mleval.store import store
 
     both = _of_both(study, asked)

@@ -1,6 +1,5 @@
 """The version of the package, what loads when it is first asked for, and results that make a report
-of themselves.
-"""
+of themselves."""
 
 from __future__ import annotations
 
@@ -35,8 +34,7 @@ def lazily(
     module: str, where: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a module whose names load on first use: each from a
-    module of the package, where ``module:other`` says that it is called otherwise there.
-    """
+    module of the package, where ``module:other`` says that it is called otherwise there."""
     names = sorted(where)
 
     def __getattr__(name: str) -> Any:

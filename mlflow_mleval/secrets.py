@@ -1,6 +1,5 @@
 """Passwords and tokens: kept out of every message. Data is never touched: params, tags, metrics and
-names stay what they are, even where somebody's password is ``auto`` or ``1234``.
-"""
+names stay what they are, even where somebody's password is ``auto`` or ``1234``."""
 
 from __future__ import annotations
 
@@ -41,10 +40,8 @@ _USER = re.compile(r"(?:[\w.+-]|%40)+")
 #: On the web a user may be a token: one this long is hidden, and one without password but a word.
 _LONG = 16
 _WORD = re.compile(r"[A-Za-z._-]+")
-#: Shorter parts of a password are parts of words, too.
-_SHORT = 4
-#: What a decoder shows of bytes in another encoding.
-_UNREADABLE = "\ufffd"
+_SHORT = 4  #: shorter parts of a password are parts of words, too
+_UNREADABLE = "\ufffd"  #: what a decoder shows of bytes in another encoding
 _ENTITIES = codepoint2name | {ord("'"): "apos"}
 #: What may be data: short, or words between signs, with digits at their ends only.
 _MIXED = 7
@@ -73,15 +70,13 @@ def masked(uri: str) -> str:
 
 def redacted(text: str, *uris: str) -> str:
     """A message without the secrets of the URIs and of this machine, however they are spelled, and
-    those of any other URI or header; one that reads like a word is hidden as a word only.
-    """
+    those of any other URI or header; one that reads like a word is hidden as a word only."""
     return _redacted(text, uris, words=True)
 
 
 def without_passwords(text: str, *uris: str) -> str:
     """What somebody typed, fit to be shown: a secret that reads like a word stays, for there it
-    more likely names a method or a value.
-    """
+    more likely names a method or a value."""
     return _redacted(text, uris, words=False)
 
 
@@ -208,8 +203,7 @@ def _parted(uri: str) -> tuple[str, str | None, str | None]:
     """Scheme, user and password, and the rest; where they cannot be told apart, all of it and None.
 
     Parsers do not agree where a password with special characters ends: urllib stops at ``/``, ``?``
-    and ``#``, SQLAlchemy at the first ``@``. The last ``@`` is behind it for all of them.
-    """
+    and ``#``, SQLAlchemy at the first ``@``. The last ``@`` is behind it for all of them."""
     scheme = re.match(r"[A-Za-z][\w+.-]*://", uri)
     start = scheme[0] if scheme else ""
     rest = uri[len(start) :]

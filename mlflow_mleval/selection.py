@@ -13,23 +13,19 @@ from mlflow_mleval.secrets import masked, without_passwords
 
 #: What was chosen by options, in fields or in Python: arguments by name.
 Choices = Mapping[str, Any]
-#: A flag, and what follows it.
-Typed: TypeAlias = tuple[str, str | None]
+Typed: TypeAlias = tuple[str, str | None]  #: a flag, and what follows it
 #: What is told how far reading is: how much is done, and of how much.
 Progress: TypeAlias = Callable[[int, int], object]
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
 MISSING: tuple[Missing, ...] = get_args(Missing)
 #: The rules that name a method without a param or tag.
 METHOD_RULES = ("run_name", "run_id", "experiment", "estimator", "model", "prompt")
-#: The kind of rule that makes two periods of a time: before it, and since.
-SINCE = "since"
+SINCE = "since"  #: the kind of rule that makes two periods of a time: before it, and since
 #: The rules that name a dataset without a param or tag.
 DATASET_RULES = ("run_name", "experiment", "shape", "input", "digest")
-#: What a pattern finds in the names of runs.
-NAME_PARTS = ("method", "dataset", "seed")
+NAME_PARTS = ("method", "dataset", "seed")  #: what a pattern finds in the names of runs
 POLICIES = ("mean", "latest", "latest-data", "error")
-#: The rule by which the digest of a run's data tells datasets, or repeats, apart.
-DIGEST = "digest"
+DIGEST = "digest"  #: the rule by which the digest of a run's data tells datasets, or repeats, apart
 Directions = Literal["declared", "proposed"]
 DIRECTIONS: tuple[Directions, ...] = get_args(Directions)
 
@@ -37,8 +33,7 @@ DIRECTIONS: tuple[Directions, ...] = get_args(Directions)
 @dataclass(frozen=True)
 class Selection:
     """Which runs are read, and how: the arguments of `load_study`, checked; texts that stand alone
-    where several may stand become tuples.
-    """
+    where several may stand become tuples."""
 
     experiment_ids: Sequence[str] = ()
     experiment_names: Sequence[str] = ()

@@ -1,6 +1,5 @@
 """Sentences: plurals, lists and names in them, and messages that speak of arguments, which each
-surface words as its own.
-"""
+surface words as its own."""
 
 from __future__ import annotations
 
@@ -11,10 +10,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TypeVar
 
-#: How many cells or names an error lists before it only counts.
-SHOWN = 12
-#: Characters of a name that an error shows.
-LONG = 80
+SHOWN = 12  #: how many cells or names an error lists before it only counts
+LONG = 80  #: characters of a name that an error shows
 #: The longest tag that MLflow stores, and the longest name of a measure: a metric's key less our
 #: longest prefix.
 MAX_TAG = 8_000
@@ -217,8 +214,7 @@ class Message(str):
         return "".join(parts)
 
 
-#: How a surface says an argument.
-Wording = Callable[[Argument], str]
+Wording = Callable[[Argument], str]  #: how a surface says an argument
 #: How one says which way a metric is better.
 DECLARE = Message(
     Argument("minimize", ("NAME",)),

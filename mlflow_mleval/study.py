@@ -1,6 +1,5 @@
 """A Study: the table methods x datasets x measures (x folds) that a query of tracked runs
-yields.
-"""
+yields."""
 
 from __future__ import annotations
 
@@ -31,17 +30,14 @@ from mlflow_mleval.sentences import (
 )
 from mlflow_mleval.validation import in_pandas, one_of
 
-#: A dataset and a method.
-Cell = tuple[str, str]
+Cell = tuple[str, str]  #: a dataset and a method
 _PAIR = ["dataset", "method"]
-#: More names than this are counted.
-MANY = 6
+MANY = 6  #: more names than this are counted
 
 
 #: How the reason begins for which a measure is left out that nobody gave a direction.
 NO_DIRECTION = "no direction is known"
-#: How the reason begins for which a run of a later version is left out.
-NEWER = "it has schema "
+NEWER = "it has schema "  #: how the reason begins for which a run of a later version is left out
 
 
 @dataclass(frozen=True)
@@ -69,8 +65,7 @@ class Factor:
     names: tuple[str, ...] = ()
 
 
-#: What counts as a unit.
-Kind = Literal["datasets", "folds", "repeats", "instances", "answers"]
+Kind = Literal["datasets", "folds", "repeats", "instances", "answers"]  #: what counts as a unit
 
 
 def _no_column(name: str) -> pd.Series:
@@ -86,20 +81,15 @@ class Units:
     #: returns its column. Their index says which units are the same; of datasets together, its
     #: first level is the dataset.
     tables: Mapping[Any, Any]
-    #: That all methods have.
-    measures: list[str]
-    #: By unit, which ones belong together, where that is known.
-    clusters: pd.Series | None = None
-    #: By instance, which fold tested it, where there are several.
-    folds: pd.Series | None = None
+    measures: list[str]  #: that all methods have
+    clusters: pd.Series | None = None  #: by unit, which ones belong together, where known
+    folds: pd.Series | None = None  #: by instance, which fold tested it, where there are several
     #: Takes the name of what else is told of units, such as a slice, and returns it by unit.
     column: Callable[[str], pd.Series] = _no_column
     #: By method, every single answer, where a unit is a question.
     answers: Mapping[str, Any] = field(default_factory=dict)
-    #: Measures of pass or fail.
-    passing: Sequence[str] = ()
-    #: By method, the share of units that have no value.
-    weighted: bool = False
+    passing: Sequence[str] = ()  #: measures of pass or fail
+    weighted: bool = False  #: whether instances count by weights, which `column` tells
     notes: tuple[str, ...] = ()
 
     def values(self, measure: str) -> pd.DataFrame:
@@ -597,15 +587,12 @@ class Way:
     """Something to do next: what it does, or on what condition it is right, and the command."""
 
     what: str
-    #: rank, runs or compare.
-    command: str
+    command: str  #: rank, runs or compare
     selection: Selection
-    #: What `compare` tests over.
-    over: str = ""
+    over: str = ""  #: what `compare` tests over
     #: What `rank` would compare, where that was tried out.
     study: Study | None = field(default=None, repr=False, compare=False)
-    #: Whether it says what the runs do not, so that somebody has to know it.
-    settles: bool = False
+    settles: bool = False  #: whether it says what the runs do not, so that somebody has to know it
 
     @property
     def line(self) -> str:
@@ -631,17 +618,12 @@ class Survey(Reported):
     #: One row a param or tag with several values: kind, name, runs, values (their number),
     #: examples (a tuple).
     variables: pd.DataFrame
-    #: Finished runs with metrics; those that the tables count.
-    n_runs: int
+    n_runs: int  #: finished ones with metrics, which the tables count
     candidates: tuple[Candidate, ...] = ()
-    #: What to do next, the best first.
-    ways: tuple[Way, ...] = ()
-    #: Whether runs that others logged are read by rules that nobody chose.
-    foreign: bool = False
-    #: Metrics that all trials of searches have whose parents have none.
-    trials: tuple[str, ...] = ()
-    #: Why the runs cannot be compared as they were selected; empty where they can.
-    problem: str = ""
+    ways: tuple[Way, ...] = ()  #: what to do next, the best first
+    foreign: bool = False  #: whether runs that others logged are read by rules that nobody chose
+    trials: tuple[str, ...] = ()  #: metrics of all trials of searches whose parents have none
+    problem: str = ""  #: why the runs cannot be compared as they were selected
     notes: tuple[str, ...] = ()
     factors: tuple[Factor, ...] = ()
     source: Mapping[str, Any] = field(default_factory=dict)

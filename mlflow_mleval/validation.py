@@ -1,6 +1,5 @@
 """Checks of arguments, arrays and paths that several layers share; every message names the argument
-and says what to do.
-"""
+and says what to do."""
 
 from __future__ import annotations
 
@@ -32,10 +31,8 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 AnyArray = NDArray[Any]
-#: Columns of instances, by name.
-Columns: TypeAlias = dict[str, AnyArray]
-#: Positions, as sorting gives them.
-Places = NDArray[np.intp]
+Columns: TypeAlias = dict[str, AnyArray]  #: columns of instances, by name
+Places = NDArray[np.intp]  #: positions, as sorting gives them
 #: What was stated: one number for all names, or numbers by name; None is nothing.
 Stated: TypeAlias = float | Mapping[str, float] | None
 
@@ -111,8 +108,7 @@ def at_least_one(value: int, name: str) -> int:
 
 def from_tensor(value: Any) -> Any:
     """A tensor of PyTorch as an array, wherever it is and whatever is derived by it, in a precision
-    that numpy knows; anything else as it is.
-    """
+    that numpy knows; anything else as it is."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(value, torch.Tensor):
         return value
@@ -122,8 +118,7 @@ def from_tensor(value: Any) -> Any:
 
 def matrix_shape(value: Any, name: str) -> Any:
     """The value as a non-empty numeric array N x K, or CSR if it is sparse; text, objects, masked
-    and complex numbers are a TypeError, other shapes a ValueError.
-    """
+    and complex numbers are a TypeError, other shapes a ValueError."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(
             f"`{name}` must be an array without a mask, got a masked array. Fill or drop the "
@@ -168,8 +163,7 @@ def matrix_shape(value: Any, name: str) -> Any:
 
 def binary_matrix(value: Any, name: str) -> Any:
     """A label matrix N x K as booleans, dense or CSR without stored zeros, as it came; else the
-    errors of `matrix_shape`.
-    """
+    errors of `matrix_shape`."""
     array = matrix_shape(value, name)
     if sparse.issparse(array):
         ones = _binary(array.data, array, name)
@@ -183,8 +177,7 @@ def binary_matrix(value: Any, name: str) -> Any:
 
 def score_matrix(value: Any) -> Any:
     """`y_score` as a matrix N x K, dense or CSR as it came, where zeros that are not stored are
-    scores of 0; else the errors of `matrix_shape`.
-    """
+    scores of 0; else the errors of `matrix_shape`."""
     array = matrix_shape(value, "y_score")
     data = array.data if sparse.issparse(array) else array
     if data.size and not (np.isfinite(data.min()) and np.isfinite(data.max())):
@@ -216,8 +209,7 @@ def column_names(value: Any) -> pd.Index | None:
 
 def in_pandas(value: Any, index: str = "") -> Any:
     """A table of polars, pyarrow or another library that speaks Arrow as a pandas.DataFrame, with
-    its column `index`, if there is one, as the index that pandas alone has; all else as it is.
-    """
+    its column `index`, if there is one, as the index that pandas alone has; all else as it is."""
     speaks = hasattr(value, "__arrow_c_stream__") and not isinstance(value, pd.DataFrame)
     if not speaks or column_names(value) is None:
         return value
@@ -231,8 +223,7 @@ def same_axes(
     value: Any, name: str, other: Any, other_name: str, columns_alone: bool = False
 ) -> None:
     """Raise ValueError unless two data frames or Series agree in columns and index, or in columns
-    alone; what has none passes. By position their cells would be mixed up.
-    """
+    alone; what has none passes. By position their cells would be mixed up."""
     axes = {"columns": (column_names(value), column_names(other))}
     indexed = all(isinstance(one, pd.DataFrame | pd.Series) for one in (value, other))
     if indexed and not columns_alone:
@@ -271,8 +262,7 @@ def unique_names(names: Iterable[Name], name: str, count: int, what: str) -> tup
 
 def groups(values: Any, name: str, n_rows: int) -> dict[Hashable, slice | Ints]:
     """The rows of each group in the order of the groups, where ``values`` names the group of each
-    row or of all.
-    """
+    row or of all."""
     if values is None or np.ndim(values) == 0:
         return {values.item() if isinstance(values, np.generic) else values: slice(None)}
     if np.ndim(values) != 1 or len(values) != n_rows:
@@ -401,8 +391,7 @@ _LONGEST_PART = 255
 
 def inside(folder: str | Path, path: str) -> Path:
     """A path from outside, joined to the folder: every place that joins one does it here. One that
-    is not below the folder, or leads out of it by a link, is a ValueError.
-    """
+    is not below the folder, or leads out of it by a link, is a ValueError."""
     check_paths([path])
     joined = Path(folder, path)
     if not Path(os.path.realpath(joined)).is_relative_to(os.path.realpath(folder)):
@@ -412,8 +401,7 @@ def inside(folder: str | Path, path: str) -> Path:
 
 def check_paths(paths: Collection[str]) -> None:
     """Raise a ValueError that names every path which cannot be a file below a folder, or lies below
-    a file among them.
-    """
+    a file among them."""
     problems = ((path, path_problem(path)) for path in paths)
     if wrong := [f"the path {quoted(path)} {problem}" for path, problem in problems if problem]:
         raise ValueError(f"{some(wrong)}, and must lie below a folder")
@@ -425,8 +413,7 @@ def check_paths(paths: Collection[str]) -> None:
 
 def path_problem(path: str) -> str | None:
     """Why a path cannot be a file below a folder, on any system, as it stands or percent-decoded;
-    None where it can.
-    """
+    None where it can."""
     decoded = path
     while (once := unquote(decoded)) != decoded:
         decoded = once
