@@ -201,7 +201,6 @@ def _spelled(character: str) -> str:
 
 def _parted(uri: str) -> tuple[str, str | None, str | None]:
     """Scheme, user and password, and the rest; where they cannot be told apart, all of it and None.
-
     Parsers do not agree where a password with special characters ends: urllib stops at ``/``, ``?``
     and ``#``, SQLAlchemy at the first ``@``. The last ``@`` is behind it for all of them."""
     scheme = re.match(r"[A-Za-z][\w+.-]*://", uri)

@@ -140,11 +140,10 @@ def matrix_shape(value: Any, name: str) -> Any:
             f"`{name}` must be a matrix N x K, got rows of different lengths. {_SETS_HINT}"
         ) from None
     if array.ndim != 2:
-        hint = (
-            "For one instance, pass a matrix of one row; one label of several classes has a "
-            "vector of classes as `y_true`."
+        raise ValueError(
+            f"`{name}` must be a matrix N x K, got shape {array.shape}. For one instance, pass a "
+            "matrix of one row; one label of several classes has a vector of classes as `y_true`."
         )
-        raise ValueError(f"`{name}` must be a matrix N x K, got shape {array.shape}. {hint}")
     if array.dtype.kind == "O":
         array = _from_objects(array, name)
     if array.dtype.kind not in "buif":
@@ -235,8 +234,7 @@ def same_axes(
         if len(mine) != len(theirs):
             got = f"got {len(mine)} instead of {len(theirs)} of them"
             raise ValueError(f"`{name}` must have {axis}, {got}.")
-        wrong = [i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b]
-        if wrong:
+        if wrong := [i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b]:
             raise ValueError(
                 f"`{name}` must have {axis} in the same order, got {mine[wrong[0]]!r} where "
                 f"`{other_name}` has {theirs[wrong[0]]!r} ({len(wrong)} of {len(mine)} differ). "
