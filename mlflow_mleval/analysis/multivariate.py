@@ -1,11 +1,9 @@
 """Methods over folds on several measures at once: Hotelling's T-squared and the combined 5x2 cv
 test for pairs, MANOVA blocked by fold for all, what it learns, and whether results look normal.
 
-Yıldız & Alpaydın (2014), "Multivariate comparison of classification algorithms"; Rencher (1995),
-"Methods of multivariate analysis"; Nadeau & Bengio (2003), "Inference for the generalization
-error", for folds that share training data; Alpaydın (1999), "Combined 5x2 cv F test for comparing
-supervised classification learning classifiers"; Rao (1951) for the F of Wilks' lambda; Mardia
-(1970, 1974) for skewness and kurtosis.
+Yıldız & Alpaydın (2014); Rencher (1995), "Methods of multivariate analysis"; Nadeau & Bengio (2003)
+for folds that share training data; Alpaydın (1999), "Combined 5x2 cv F test"; Rao (1951) for the F
+of Wilks' lambda; Mardia (1970, 1974) for skewness and kurtosis.
 """
 
 from __future__ import annotations
@@ -76,9 +74,8 @@ def names_of(
     given: Iterable[Hashable] | None, values: object, name: str, count: int
 ) -> list[Hashable]:
     """The names that were given, those of a data frame's columns, or 0, 1 .. count - 1."""
-    if given is None:
-        columns = column_names(values)
-        given = range(count) if columns is None else columns
+    if given is None and (given := column_names(values)) is None:
+        given = range(count)
     return list(unique_names(given, name, count, name))
 
 
@@ -93,8 +90,7 @@ def tested_measures(
     values: Array, names: Sequence[Hashable], paired: bool, dependent: str
 ) -> tuple[list[int], dict[Hashable, str]]:
     """`independent_columns` of values methods x folds x measures."""
-    df = (len(values) - paired) * (values.shape[1] - 1)
-    size = np.abs(values).max(axis=(0, 1))
+    df, size = (len(values) - paired) * (values.shape[1] - 1), np.abs(values).max(axis=(0, 1))
     return independent_columns(two_way(values, paired), names, size, df, dependent)
 
 
@@ -104,8 +100,7 @@ def independent_columns(
     """Positions of the measures that do not follow from those before them, and why the others were
     dropped; ValueError where `dependent` is "error", or none is left."""
     length = np.linalg.norm(residuals, axis=0)
-    independent: list[int] = []
-    dropped: dict[Hashable, str] = {}
+    independent, dropped = list[int](), dict[Hashable, str]()
     for k, name in enumerate(names):
         if length[k] <= NOISE * size[k] * np.sqrt(len(residuals)):
             dropped[name] = "does not vary over folds"
@@ -130,10 +125,8 @@ def independent_columns(
 
 
 def solve_pairs(residuals: Array, mean: Array, size: Array) -> tuple[Array, Array, Ints, Array]:
-    """Of every pair the quadratic form of the mean in the inverse scatter of the residuals
-    (measures x rows x pairs; overwritten), the direction, the first measure that depends on others,
-    else -1, and half the logarithm of the determinant of the scatter; by Gram-Schmidt, so that no
-    condition number is squared."""
+    """By pair m' S⁻¹ m of mean m and scatter S of residuals (measures x rows x pairs; overwritten),
+    S⁻¹ m, first dependent measure or -1, log det S / 2: by Gram-Schmidt, which is accurate."""
     p, _, n = residuals.shape
     before = np.sqrt(np.einsum("krn,krn->kn", residuals, residuals))
     scale = np.empty((p, n))
@@ -141,9 +134,8 @@ def solve_pairs(residuals: Array, mean: Array, size: Array) -> tuple[Array, Arra
     singular = np.full(n, -1)
     for k in range(p):
         scale[k] = np.sqrt(np.einsum("rn,rn->n", residuals[k], residuals[k]))
-        gone = scale[k] <= np.maximum(
-            DEPENDENCE * before[k], NOISE * np.sqrt(residuals.shape[1]) * size[k]
-        )
+        noise = NOISE * np.sqrt(residuals.shape[1]) * size[k]
+        gone = scale[k] <= np.maximum(DEPENDENCE * before[k], noise)
         singular[gone & (singular < 0)] = k
         scale[k][gone] = 1.0
         residuals[k] /= scale[k]
@@ -175,8 +167,7 @@ FEW = 20
 
 @dataclass(frozen=True)
 class MardiaResult:
-    """Mardia's test of multivariate normality; `pvalue` is twice the smaller of that of skewness
-    and kurtosis."""
+    """Mardia's test of normality; `pvalue` is twice the smaller of those of skewness, kurtosis."""
 
     skewness: float
     kurtosis: float
@@ -308,8 +299,7 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class HotellingResult:
-    """Hotelling's T-squared test of two methods. Intervals of `posthoc` are not corrected, its
-    p-values by Holm."""
+    """T-squared of two methods. Intervals of `posthoc` are not corrected, its p-values by Holm."""
 
     statistic: float
     f_statistic: float
@@ -407,8 +397,7 @@ def hotelling(
     residuals = np.concatenate([x - m for x, m in zip(samples, means, strict=True)])
     df = len(residuals) - len(samples)
     spread = sum(variance_factor(len(x), ratio) for x in samples)
-    independent: list[int] = list(range(len(names)))
-    dropped: dict[Hashable, str] = {}
+    independent, dropped = list(range(len(names))), dict[Hashable, str]()
     warnings = ["Both methods have the same values in every fold: p is 1 by convention."]
     if (mean != 0).any() or (np.abs(residuals) > NOISE * size).any():
         independent, dropped = independent_columns(residuals, names, size, df, dependent)
@@ -486,8 +475,7 @@ def t2_of_pairs(
     ratio: float | None = None,
     paired: bool = True,
 ) -> PairNumbers:
-    """T-squared of pairs, by the positions of their methods in values methods x folds x
-    measures."""
+    """T-squared of pairs, by positions of their methods in values methods x folds x measures."""
     _, n_folds, p = values.shape
     samples = 1 if paired else 2
     df = samples * (n_folds - 1)
@@ -540,10 +528,8 @@ def _t2(
     f, pvalue = t2_pvalue(t2, len(names), df)
     t = quotient(difference, error, np.where(difference == 0, 0.0, np.nan))
     single = 2 * special.stdtr(df, -np.abs(t))
-    by_measure = (difference.T, direction.T * df, error.T, single.T)
-    return PairNumbers(
-        t2, f, pvalue, np.full(len(t2), float(df)), problems(names, singular, bad), *by_measure
-    )
+    numbers = t2, f, pvalue, np.full(len(t2), float(df)), problems(names, singular, bad)
+    return PairNumbers(*numbers, difference.T, direction.T * df, error.T, single.T)
 
 
 def f_of_pairs(values: Array, names: Sequence[Hashable], first: Ints, second: Ints) -> PairNumbers:
@@ -563,8 +549,7 @@ def f_of_pairs(values: Array, names: Sequence[Hashable], first: Ints, second: In
         d[np.abs(d) <= NOISE * largest[:, None]] = 0.0
         spread = (d[:, ::2] - d[:, 1::2]) / np.sqrt(2)
         spread[np.abs(spread) <= NOISE * largest[:, None]] = 0.0
-        within = (spread**2).sum(axis=1)
-        between = (d**2).sum(axis=1)
+        within, between = (spread**2).sum(axis=1), (d**2).sum(axis=1)
         f = quotient(between, 2 * within, np.where(between == 0, 0.0, np.nan))
         mean = d.mean(axis=1)
         sides = (x.transpose(2, 1, 0).copy() for x in (spread, np.concatenate([spread, d], axis=1)))
@@ -573,10 +558,8 @@ def f_of_pairs(values: Array, names: Sequence[Hashable], first: Ints, second: In
         wilks = np.where(singular < 0, np.exp(2 * (solved[0][3] - solved[1][3])), 1.0)
         same = (mean == 0).all(axis=1) & (f == 0).all(axis=1)
         bad = (singular >= 0) & ~same
-        wilks[same] = 1.0
-        wilks[bad] = np.nan
-        direction[:, same] = 0.0
-        direction[:, bad] = np.nan
+        wilks[same], wilks[bad] = 1.0, np.nan
+        direction[:, same], direction[:, bad] = 0.0, np.nan
         statistic, _, _, pvalue = rao_f(wilks, p, 2 * REPEATS, REPEATS)
         numbers = (wilks, statistic, pvalue, np.full(len(a), float(REPEATS)))
         single = special.fdtrc(2 * REPEATS, REPEATS, f)
@@ -729,8 +712,7 @@ def _fold_tests(
 
 
 def rao_f(wilks: ArrayLike, p: float, q: float, v: float) -> tuple[Any, float, float, Any]:
-    """F, degrees of freedom and p-value of Wilks' lambda with p measures, q and v degrees (Rao
-    1951)."""
+    """F, its degrees and p-value of Wilks' lambda with p measures, q and v degrees (Rao 1951)."""
     square = p * p + q * q - 5
     t = np.sqrt((p * p * q * q - 4) / square) if square > 0 else 1.0
     df1 = p * q
@@ -749,10 +731,8 @@ def t2_pvalue(t2: Any, p: int, df: Any) -> tuple[Any, Any]:
 def _too_few(name: str, folds: int, p: int, df: int, paired: bool) -> str:
     need = f"{p + 1} folds" if paired else f"{p + 2} folds of both methods together"
     fewer = f" or at most {count(df, 'measure')}" if df > 0 else ""
-    got = f"{count(folds, 'fold')} for {count(p, 'measure')}"
-    return (
-        f"`{name}` must have more folds than measures, got {got}. It takes at least {need}{fewer}."
-    )
+    got = f"{count(folds, 'fold')} for {count(p, 'measure')}. It takes at least {need}{fewer}."
+    return f"`{name}` must have more folds than measures, got {got}"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -767,8 +747,7 @@ _F = ["f_statistic", "df_numerator", "df_denominator", "pvalue"]
 
 @dataclass(frozen=True)
 class LearnedMeasures:
-    """Linear combinations that tell the methods apart best: the eigenvectors of E⁻¹H and their
-    shares."""
+    """Linear combinations that tell methods apart best: eigenvectors of E⁻¹H and their shares."""
 
     weights: pd.DataFrame
     scaled_weights: pd.DataFrame
@@ -902,22 +881,19 @@ def manova(
     means = values.mean(axis=1) - values.mean(axis=(0, 1))
     residuals = two_way(values, blocked)
     df_between = n_methods - 1
-    shared = n_folds * variance_factor(n_folds, ratio)
-    between = n_folds / shared * means.T @ means
-    within = residuals.T @ residuals
-    scaled_means = means * np.sqrt(n_folds / shared)
+    weight = 1 / variance_factor(n_folds, ratio)  # R of independent folds
+    between, within = weight * means.T @ means, residuals.T @ residuals
+    scaled_means = means * np.sqrt(weight)
     eigenvalues, vectors, table = _statistics(residuals, scaled_means, df_within)
     statistic, f, *df, pvalue = table.loc["wilks"].tolist()
     if approximation == "chi2":
         f = ((p - df_between + 1) / 2 - df_within) * np.log(statistic)
         df = [float(p * df_between), np.inf]
         pvalue = float(special.chdtrc(df[0], f))
-    warnings = measures_left_out(dropped)
-    warnings += _unequal(residuals, of, n_folds)
+    warnings = [*measures_left_out(dropped), *_unequal(residuals, of, n_folds)]
     weights = _unit_columns(vectors)
     learned = [f"M{k + 1}" for k in range(len(eigenvalues))]
     index = pd.MultiIndex.from_product([of, range(n_folds)], names=["method", "fold"])
-    total = eigenvalues.sum()
     scaled = _unit_columns(weights * np.sqrt(np.diag(within))[:, None])
     return ManovaResult(
         statistic=statistic,
@@ -931,7 +907,7 @@ def manova(
             weights=pd.DataFrame(weights, names, learned),
             scaled_weights=pd.DataFrame(scaled, names, learned),
             eigenvalues=pd.Series(eigenvalues, learned, name="eigenvalue"),
-            shares=pd.Series(eigenvalues / (total or 1.0), learned, name="share"),
+            shares=pd.Series(eigenvalues / (eigenvalues.sum() or 1.0), learned, name="share"),
             projections=pd.DataFrame(values.reshape(-1, p) @ weights, index, learned),
             ratio=ratio,
             paired=blocked,
@@ -944,9 +920,8 @@ def manova(
 
 
 def _statistics(residuals: Array, means: Array, v: int) -> tuple[Array, Array, pd.DataFrame]:
-    """Eigenvalues of E⁻¹H, largest first, and its eigenvectors as columns, from the factors of E
-    and H, so that nothing is squared; and the four statistics with their F approximations, as in
-    SAS and statsmodels, on v degrees of freedom within."""
+    """Eigenvalues of E⁻¹H, largest first, and eigenvectors as columns, from factors of E and H so
+    that nothing is squared; four statistics, their F's as in SAS, on v degrees within."""
     scale = np.linalg.norm(residuals, axis=0)
     root = np.asarray(np.linalg.qr(residuals / scale, mode="r"))
     white = np.linalg.solve(root.T, (means / scale).T)
@@ -955,20 +930,15 @@ def _statistics(residuals: Array, means: Array, v: int) -> tuple[Array, Array, p
     s = min(p, q)
     eigenvalues = singular[:s] ** 2
     vectors = np.linalg.solve(root, left[:, :s]) / scale[:, None]
-    m = (abs(p - q) - 1) / 2
-    n = (v - p - 1) / 2
-    wilks = float(np.exp(-np.log1p(eigenvalues).sum()))
-    pillai = float((eigenvalues / (1 + eigenvalues)).sum())
-    trace = float(eigenvalues.sum())
-    roy = float(eigenvalues.max())
+    m, n = (abs(p - q) - 1) / 2, (v - p - 1) / 2
+    wilks, trace = float(np.exp(-np.log1p(eigenvalues).sum())), float(eigenvalues.sum())
+    pillai, roy = float((eigenvalues / (1 + eigenvalues)).sum()), float(eigenvalues.max())
     rows = {"wilks": [wilks, *rao_f(wilks, p, q, v)[:3]]}
-    df1 = s * (2 * m + s + 1)
-    df2 = s * (2 * n + s + 1)
+    df1, df2 = s * (2 * m + s + 1), s * (2 * n + s + 1)
     rows["pillai"] = [pillai, df2 / df1 * pillai / (s - pillai), df1, df2]
     if n > 0:  # McKeon (1974)
         b = (p + 2 * n) * (q + 2 * n) / (2 * (2 * n + 1) * (n - 1)) if n != 1 else np.inf
-        df1 = p * q
-        df2 = 4 + (p * q + 2) / (b - 1)
+        df1, df2 = p * q, 4 + (p * q + 2) / (b - 1)
         f = df2 / df1 * trace * 2 * n / (df2 - 2)
     else:
         df2 = 2 * (s * n + 1)
@@ -985,8 +955,7 @@ def _statistics(residuals: Array, means: Array, v: int) -> tuple[Array, Array, p
 
 def _unequal(residuals: Array, methods: Sequence[Hashable], n_folds: int) -> list[str]:
     """What to tell where one method scatters much more over folds than another."""
-    n = len(methods)
-    p = residuals.shape[1]
+    n, p = len(methods), residuals.shape[1]
     by_method = (np.linalg.qr(residuals)[0].reshape(n, -1) ** 2).sum(axis=1)
     inequality = by_method.max() / max(by_method.min(), np.finfo(float).tiny)
     df = (n_folds - 1) * p

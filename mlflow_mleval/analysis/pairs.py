@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 #: Differences that agree within this share of the dataset's largest value are equal (ties), or
 #: zero: float noise.
 NOISE = 1e-12
-
-
 #: Two methods, such as the better one and the worse.
 Pair: TypeAlias = tuple[Hashable, Hashable]
 
@@ -55,18 +53,14 @@ class Draws(TypedDict, total=False):
 
 
 def drawn(test: Callable[..., Any], draws: Draws, n_resamples: int) -> tuple[int, int]:
-    """The number of draws, by default `n_resamples`, and the seed, by default 0; a TypeError names
-    what the test does not take.
-    """
+    """The number of draws and the seed (default 0); a TypeError for what the test does not take."""
     refuse_keywords(test, draws, Draws.__annotations__)
     return at_least_one(draws.get("n_resamples", n_resamples), "n_resamples"), draws.get("seed", 0)
 
 
 class PairDifferences:
-    """Differences of every pair of columns of a table, or of every other one and a control, made
-    when they are asked for, pairs x rows: positive where a is better, zero where they are noise,
-    NaN where a value is missing.
-    """
+    """Differences of pairs of columns, or of others and a control, pairs x rows, made when asked
+    for: positive where a is better, zero where they are noise, NaN where one is missing."""
 
     def __init__(
         self,
@@ -103,9 +97,7 @@ class PairDifferences:
 def pair_positions(
     frame: pd.DataFrame, control: Hashable | None = None
 ) -> tuple[AnyArray, AnyArray]:
-    """Positions of the methods of each pair of columns; with a control of every other one and the
-    control.
-    """
+    """Positions of the methods of each pair of columns, or of every other one and a control."""
     m = frame.shape[1]
     if control is None:
         a, b = np.triu_indices(m, 1)
@@ -120,16 +112,12 @@ def pair_positions(
 
 
 def moments(difference: AnyArray, noise: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Mean and standard deviation of the differences of each pair, NaN left out; a deviation that
-    is float noise is zero.
-    """
-    there = ~np.isnan(difference)
-    n = there.sum(axis=1)
+    """Mean and standard deviation of each pair's differences but NaN; float noise counts as 0."""
+    n = (~np.isnan(difference)).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(there, difference, 0.0).sum(axis=1) / n
-        deviation = np.sqrt(
-            (np.where(there, difference - mean[:, None], 0.0) ** 2).sum(axis=1) / (n - 1)
-        )
+        mean = np.nansum(difference, axis=1) / n
+        squares = np.nansum((difference - mean[:, None]) ** 2, axis=1)
+        deviation = np.sqrt(squares / (n - 1))
     deviation[deviation <= noise.max()] = 0.0
     return mean, deviation
 
@@ -146,31 +134,22 @@ def taken_for_certain(deviation: AnyArray) -> list[str]:
 
 def checked_ratio(ratio: float | None) -> float | None:
     """n_test / n_train as a float, if it is one; else a ValueError."""
-    if ratio is None:
-        return None
-    number = float(ratio)
-    if not 0 <= number < np.inf:
+    if ratio is not None and not 0 <= float(ratio) < np.inf:
         raise ValueError(
             f"`ratio` must be n_test / n_train of a fold (1/9 for ten folds), got {ratio!r}."
         )
-    return number
+    return None if ratio is None else float(ratio)
 
 
 def variance_factor(n: Any, ratio: float | None = None) -> Any:
-    """Variance of a mean over n folds in variances of one: 1/n + n_test/n_train (Nadeau & Bengio
-    2003)."""
+    """Variance of a mean of n folds in those of one: 1/n + n_test/n_train (Nadeau & Bengio)."""
     return 1 / n + (ratio or 0.0)
 
 
-def mean_intervals(
-    table: pd.DataFrame, alpha: float = 0.05, ratio: float | None = None
-) -> pd.DataFrame:
-    """The mean of each column over datasets or folds with its interval by Student's t; `ratio`,
-    n_test / n_train of a fold, widens it for training data that folds share.
-    """
-    n, mean = table.count(), table.mean()
+def mean_intervals(table: pd.DataFrame, alpha: float) -> pd.DataFrame:
+    """The mean of each column over datasets with its interval by Student's t."""
+    mean, half = table.mean(), special.stdtrit(table.count() - 1, 1 - alpha / 2) * table.sem()
     mean = mean.mask(mean.abs() <= NOISE * table.abs().mean(), 0.0)  # what cancels but for rounding
-    half = special.stdtrit(n - 1, 1 - alpha / 2) * table.std() * np.sqrt(variance_factor(n, ratio))
     return pd.DataFrame({"mean": mean, "low": mean - half, "high": mean + half})
 
 
@@ -186,10 +165,8 @@ def holm(pvalues: ArrayLike) -> AnyArray:
 
 
 def stepped(pvalues: AnyArray, worst: AnyArray, extra: int = 0) -> AnyArray:
-    """Holm's step-down for p-values that are corrected within families: closed testing of `worst`,
-    the largest of each family, and of so many extra ones that reject nothing. A family counts
-    until all of it is rejected. NaN where there is no test.
-    """
+    """Holm's step-down for p-values corrected in families: closed testing of the `worst` of each
+    and of so many extra ones that reject nothing; a family counts until all of it is rejected."""
     worst = np.sort(worst)
     ahead = np.searchsorted(worst, pvalues, side="left")
     still = len(worst) - np.arange(len(worst)) + extra
@@ -199,9 +176,7 @@ def stepped(pvalues: AnyArray, worst: AnyArray, extra: int = 0) -> AnyArray:
 
 
 def decided(pvalues: AnyArray, alpha: float) -> dict[str, AnyArray]:
-    """Columns of a table of tests: pvalue, pvalue_corrected (NaN does not count), significant at
-    alpha.
-    """
+    """Columns pvalue, pvalue_corrected (by Holm; NaN does not count), significant at alpha."""
     corrected = holm(pvalues)
     return {"pvalue": pvalues, "pvalue_corrected": corrected, "significant": corrected <= alpha}
 
@@ -221,9 +196,7 @@ def pair_matrix(
     values: ArrayLike = True,
     own: object = False,
 ) -> pd.DataFrame:
-    """Values of pairs (a, b), the same for (b, a), as a frame names x names; `own` stands for pairs
-    that are not there.
-    """
+    """Symmetric values of pairs, names x names; `own` stands for pairs that are not there."""
     at = pd.Index(names, tupleize_cols=False)
     i = at.get_indexer(pd.Index(a, tupleize_cols=False))
     j = at.get_indexer(pd.Index(b, tupleize_cols=False))
@@ -244,8 +217,7 @@ def apart(names: Sequence[Hashable], pairs: Sequence[Pair]) -> pd.DataFrame:
 
 
 def possible_ranks(names: Sequence[Hashable], pairs: Sequence[Pair]) -> pd.DataFrame:
-    """By name, the ranks low to high that the separated pairs (better, worse) leave: none passes
-    those separated from it.
+    """By name, the ranks low to high that the separated pairs (better, worse) leave.
 
     >>> possible_ranks(["a", "b", "c"], [("a", "c"), ("b", "c")]).T.to_dict("list")
     {'a': [1, 2], 'b': [1, 2], 'c': [3, 3]}
@@ -289,7 +261,6 @@ def best_first(scores: pd.Series, pairs: Sequence[Pair]) -> tuple[list[Any], lis
 # Tables of pairs with the better method first: what tells the two apart changes places or sign with
 # them.
 
-
 #: What is said of method_a and of method_b, and the ends of an interval.
 _OPPOSITE = {"wins": "losses", "better": "worse", "low": "high", "p_a": "p_b"}
 #: Differences a minus b, by the ends of their names.
@@ -297,16 +268,8 @@ _SIGNED = ("difference", "low", "high", "mean", "shrunken", "effect_size")
 
 
 def better_first(pairs: pd.DataFrame, turned: ArrayLike) -> pd.DataFrame:
-    """The rows in the same order, those that are `turned` (see `behind`) with the methods the other
-    way round.
-
-    By their names, columns of what is said of either method change places (wins and losses, p_better
-    and p_worse), and so do the ends of intervals; then differences change sign.
-
-    >>> pairs = pd.DataFrame({"method_a": ["x"], "method_b": ["y"], "wins": [2], "losses": [5], "low": [-3], "high": [-1]})
-    >>> better_first(pairs, [True]).values.tolist()
-    [['y', 'x', 5, 2, 1, 3]]
-    """  # noqa: E501
+    """The rows in the same order, those that are `turned` with the methods the other way round: by
+    their names, what is said of either and ends of intervals change places, differences sign."""
     turned = np.asarray(turned, dtype=bool)
     out = pairs.copy()
     swaps = [("method_a", "method_b")]
@@ -328,11 +291,7 @@ def better_and_worse(pairs: pd.DataFrame, by: str) -> list[Pair]:
 
 
 def behind(pairs: pd.DataFrame, order: Sequence[Hashable]) -> AnyArray:
-    """Which rows have method_a behind method_b in the order, best first.
-
-    >>> behind(pd.DataFrame({"method_a": ["x", "y"], "method_b": ["y", "z"]}), ["y", "z", "x"]).tolist()
-    [True, False]
-    """  # noqa: E501
+    """Which rows have method_a behind method_b in the order, best first."""
     at = places(pairs, order)
     return (at["a"] > at["b"]).to_numpy()
 
@@ -353,10 +312,8 @@ MAX_CLIQUES = 1000
 
 
 def cliques(separated: pd.DataFrame) -> list[list[Any]]:
-    """The maximal sets of methods of which the test separates no pair, in the order of the frame;
-    where there are more than `MAX_CLIQUES` and than methods, some that hold every such pair, and
-    a UserWarning.
-    """
+    """The maximal sets of methods of which no pair is separated, in the order of the frame; where
+    there are too many (see `MAX_CLIQUES`) some that hold every such pair, and a UserWarning."""
     together = ~separated.to_numpy(dtype=bool)
     np.fill_diagonal(together, False)
     groups = _all_cliques(together)
@@ -391,8 +348,7 @@ def cliques_with_letters(separated: pd.DataFrame) -> tuple[list[list[Any]], dict
 
 def _all_cliques(together: AnyArray) -> list[list[int]]:
     """The maximal cliques; none at all where there are too many. Vertices come one by one; sets of
-    them are bits of integers. networkx takes 10 s for 1,000 methods on a line, this .2 s.
-    """
+    them are bits of integers. networkx takes 10 s for 1,000 methods on a line, this .2 s."""
     groups: list[int] = []
     for v, row in enumerate(together):
         near = int.from_bytes(np.packbits(row, bitorder="little").tobytes(), "little")
@@ -410,10 +366,8 @@ def _all_cliques(together: AnyArray) -> list[list[int]]:
 
 
 def letters(groups: Iterable[Sequence[Hashable]], order: Sequence[Hashable]) -> dict[Hashable, str]:
-    """The compact letter display: two methods share a letter exactly where they are not separated
-    (Piepho 2004). "a" goes to the group of the best; after z come capitals, then a2, b2 and so
-    on.
-    """
+    """The compact letter display (Piepho 2004): two share a letter exactly where they are not
+    separated. "a" goes to the group of the best; after z come capitals, then a2, b2 and so on."""
     place = {name: i for i, name in enumerate(order)}
     out = dict.fromkeys(order, "")
     for i, members in enumerate(sorted(sorted(place[name] for name in group) for group in groups)):
@@ -429,20 +383,8 @@ def letters(groups: Iterable[Sequence[Hashable]], order: Sequence[Hashable]) -> 
 
 #: The columns with which every table of pairs begins; further ones are special to a unit.
 COLUMNS = [
-    "method_a",
-    "method_b",
-    "measure",
-    "difference",
-    "low",
-    "high",
-    "pvalue",
-    "pvalue_corrected",
-    "separated",
-    "wins",
-    "ties",
-    "losses",
-    "n",
-    "doubt",
+    *("method_a", "method_b", "measure", "difference", "low", "high", "pvalue", "pvalue_corrected"),
+    *("separated", "wins", "ties", "losses", "n", "doubt"),
 ]
 PAIR = ["method_a", "method_b"]
 
@@ -450,24 +392,18 @@ PAIR = ["method_a", "method_b"]
 def pairs_by_measure(
     methods: Sequence[Hashable], measures: Sequence[str], **columns: ArrayLike
 ) -> pd.DataFrame:
-    """A table with a row a pair and measure and these columns, `COLUMNS` first; what they do not
-    tell is not known.
-    """
+    """A table with a row a pair and measure, `COLUMNS` first; what is not given is not known."""
     first, second = (side.repeat(len(measures)) for side in np.triu_indices(len(methods), 1))
     names = np.array(measures, dtype=object)
-    known = {
-        **named_pairs(methods, first, second),
-        "measure": np.tile(names, len(first) // len(names)),
-    }
+    columns = {"measure": np.tile(names, len(first) // len(names)), **columns}
     unknown = dict.fromkeys(COLUMNS, np.nan) | {"separated": False, "doubt": ""}
-    return pd.DataFrame({**unknown, **known, **columns})
+    return pd.DataFrame({**unknown, **named_pairs(methods, first, second), **columns})
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairTests(Reported):
     """Tests of every pair of methods over units of one kind: one row a pair and measure, with the
-    columns of `pairs` first; alpha holds over the pairs and measures of all datasets together.
-    """
+    columns of `pairs` first; alpha holds over the pairs and measures of all datasets together."""
 
     #: "datasets", "folds", "repeats", "instances", "answers" or "profiles".
     unit: ClassVar[str]
@@ -517,11 +453,8 @@ class PairTests(Reported):
 
     @property
     def pairs(self) -> pd.DataFrame:
-        """The same for every kind of unit, one row a pair and measure: difference (positive: a is
-        better) with its interval, p-values, separated, wins, ties, losses, n (units that both
-        have) and doubt (why not to trust the verdict, or why there is none). NaN where a test
-        has no such number.
-        """
+        """One row a pair and measure, `COLUMNS` for every unit: difference (positive: a is better),
+        n (units that both have), doubt (why not to trust the verdict, or why there is none)."""
         return self.table[[*self._dataset, *COLUMNS]]
 
     @property
@@ -531,17 +464,13 @@ class PairTests(Reported):
 
     @cached_property
     def by_pair(self) -> pd.DataFrame:
-        """One row a pair: the row of the measure that separates it most, but separated on any
-        measure.
-        """
+        """One row a pair: of the measure that separates it most, but separated on any."""
         table = self.table
-        size = table["statistic"].abs() if "statistic" in table else 0.0
+        size = -table["statistic"].abs() if "statistic" in table else 0.0  # largest first
         keys = [*self._dataset, *PAIR]
         apart = table.groupby(keys, sort=False)["separated"].transform("any")
         pairs = table.assign(size=size, separated=apart)
-        by = ["pvalue_corrected", "pvalue", "size"]
-        ascending = [True, True, False]
-        strongest = pairs.sort_values(by, ascending=ascending, kind="stable")
+        strongest = pairs.sort_values(["pvalue_corrected", "pvalue", "size"], kind="stable")
         first = strongest.drop_duplicates(keys).sort_index()
         return first.drop(columns="size").reset_index(drop=True)
 
@@ -587,9 +516,7 @@ class PairTests(Reported):
         return f"{text}; {count(lost, 'pair')} could not be tested" if lost else text
 
     def verdict(self, named: Callable[[Hashable], str] = str) -> str:
-        """What the tests say and what they are about, in a sentence; `named` writes the names of
-        methods.
-        """
+        """What the tests say and what they are about, in a sentence; see `headline`."""
         return f"{self.headline(named)}; {self.about}."
 
     def corrected(self, table: pd.DataFrame, n_datasets: int, n_comparisons: int) -> Self:
@@ -602,9 +529,7 @@ Kind = TypeVar("Kind", bound=PairTests)
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetTests(PairTests):
-    """Tests of every pair of methods over datasets, by the test that decides; `wording` names it
-    and `n` says on how many datasets.
-    """
+    """Tests over n datasets by the test that decides, which `wording` names."""
 
     unit: ClassVar[str] = "datasets"
 
@@ -614,17 +539,14 @@ class DatasetTests(PairTests):
 
     @property
     def test(self) -> str:
-        """The test that decides, as the beginning of a sentence."""
         return f"{self.wording[:1].upper()}{self.wording[1:]}"
 
     @property
     def extent(self) -> str:
-        """What the tests stand on."""
         return f"on {count(self.n, 'dataset')}"
 
     @property
     def about(self) -> str:
-        """What the verdict is about."""
         return self.claim
 
 
@@ -651,9 +573,7 @@ def rows_of_tests(tests: Mapping[str, PairTests]) -> pd.DataFrame:
 
 
 def most_certain(tests: Mapping[str, PairTests]) -> dict[str, Any] | None:
-    """Of the tests of all datasets, what is known of the pair with the least p-value; None where
-    nothing could be tested.
-    """
+    """What is known of the pair with the least p-value on any dataset; None without a test."""
     rows = rows_of_tests(tests).dropna(subset="pvalue_corrected")
     if rows.empty:
         return None
@@ -684,9 +604,7 @@ Crossings = Sequence[tuple[list[str], dict[Hashable, tuple[str, ...]]]]
 
 
 def crossings(tests: Mapping[str, PairTests]) -> Crossings:
-    """Two methods that are each certainly better on some dataset: by which measures, and where
-    either is.
-    """
+    """Methods that are each certainly better on some dataset: by which measures, and where."""
     rows = rows_of_tests(tests)
     rows = rows[rows["separated"].astype(bool)]
     rows = better_first(rows, rows["method_a"].map(str) > rows["method_b"].map(str))
@@ -702,8 +620,7 @@ def limits_together(
     table: pd.DataFrame, error: ArrayLike, df: ArrayLike, level: float
 ) -> pd.DataFrame:
     """The table with Student's limits of its differences, each at the same level: that of all
-    together over their number (Bonferroni); a later step of Holm's may separate more.
-    """
+    together over their number (Bonferroni); a later step of Holm's may separate more."""
     difference, apart = table["difference"].to_numpy(float), table["separated"].to_numpy(bool)
     half = special.stdtrit(df, 1 - level / 2) * error
     low, high = up_to_zero(difference - half, difference + half, difference, apart)
@@ -711,12 +628,8 @@ def limits_together(
 
 
 def jointly(tests: Mapping[str, Kind]) -> dict[str, Kind]:
-    """The tests of several datasets, corrected over the pairs and measures of all of them together.
-
-    Corrected within each dataset only, some pair of four equal methods is separated in a third of
-    studies with ten datasets. The correction is Holm's (1979); where p-values come corrected over
-    a dataset, each dataset counts until all of it is rejected.
-    """
+    """The tests of several datasets, corrected (Holm 1979) over all pairs: within each alone, ten
+    datasets separate some pair of four equal methods in a third of cases."""
     if not tests:
         return {}
     first, tables = next(iter(tests.values())), [one.table.copy() for one in tests.values()]
@@ -752,8 +665,7 @@ _NAMED = 5
 
 def one_table(parts: Iterable[tuple[str, pd.Series]], column: str) -> pd.Series:
     """By instance the name of its cluster, from what methods say of each; None where nobody names
-    one, an error where an instance is in several.
-    """
+    one, an error where an instance is in several."""
     rows = pd.concat(
         pd.DataFrame({"cluster": cluster_names(part), "method": method}, index=part.index)
         for method, part in parts
@@ -775,9 +687,7 @@ def one_table(parts: Iterable[tuple[str, pd.Series]], column: str) -> pd.Series:
 
 
 def cluster_numbers(clusters: ArrayLike, n: int, index: Any = None) -> Places:
-    """By instance the number of its cluster; one without a name, blank or missing, is a cluster of
-    its own.
-    """
+    """By instance the number of its cluster; without a name, it is a cluster of its own."""
     if isinstance(clusters, pd.Series) and index is not None and not clusters.index.equals(index):
         raise ValueError(
             "`clusters` must have the index of the instances, got another. Reorder it, or pass "
@@ -810,18 +720,14 @@ def effective_number(sizes: ArrayLike) -> float:
 
 
 def satterthwaite(sizes: ArrayLike) -> float:
-    """Degrees of freedom of a mean's CR2 variance, as if instances were independent (Bell &
-    McCaffrey).
-    """
+    """Degrees of freedom of a mean's CR2 variance of independent instances (Bell & McCaffrey)."""
     share = np.asarray(sizes, float) / np.sum(sizes)
     left = share**2 / (1 - share)
     return float(1 / (share @ share + left.sum() ** 2 - left @ left))
 
 
 def cluster_doubts(clusters: ArrayLike | None, numbers: Places | None) -> list[str]:
-    """What to tell of instances that name no cluster, and of few or unequal ones; nothing where
-    each is one of its own.
-    """
+    """What to tell of instances that name no cluster, and of few or unequal ones, if any."""
     if numbers is None:
         return []
     sizes = np.bincount(numbers)

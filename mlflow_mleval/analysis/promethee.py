@@ -35,7 +35,6 @@ from mlflow_mleval.validation import Array, Bools, Places, in_pandas, known_keyw
 # Inside, u are the r distinct values in rising order and n[i] counts the methods below u[i]; n[r] =
 # m.
 
-
 #: Flows, and differences of flows, closer than this are equal: rounding leaves up to 1e-14 where
 #: they tie exactly.
 TIE = 1e-12
@@ -51,8 +50,7 @@ FAR = 10
 def preferred(
     d: Array, function: str, q: Array | float, p: Array | float, s: Array | float
 ) -> Array:
-    """The preference for a method that is better by d, which is 0 for d <= 0; thresholds
-    broadcast."""
+    """The preference for a method better by d, 0 where it is not; thresholds broadcast."""
     if function == "gaussian":
         return -np.expm1(-((np.maximum(d, 0) / s) ** 2) / 2)
     if function == "level":
@@ -95,16 +93,14 @@ def unicriterion_flows(
     n = np.flatnonzero(np.concatenate([[True], v[1:] > v[:-1], [True]]))
     limits = {"q": q, "p": p, "s": s}
     own = {key: limits[key] for key in PREFERENCES[function]}
-    sums = _SUMS[function](v[n[:-1]], n, **own)
     flows = np.empty((2, m))
-    for flow, total in zip(flows, sums, strict=True):
-        flow[order] = np.repeat(total / (m - 1), np.diff(n))
+    sums = np.array(_SUMS[function](v[n[:-1]], n, **own))
+    flows[:, order] = np.repeat(sums / (m - 1), np.diff(n), axis=1)
     return flows[0], flows[1]
 
 
 def tied_ranks(values: Array) -> Array:
-    """Ranks along the last axis, 1 for the smallest; those with gaps within `TIE` share
-    their mean."""
+    """Ranks along the last axis, 1 for the smallest; within gaps of `TIE` they share the mean."""
     first, last = tied_places(values)
     return (first + last) / 2 + 1
 
@@ -123,8 +119,7 @@ def tied_places(values: Array) -> tuple[Places, Places]:
 
 
 def ends_of_runs(new: Bools) -> tuple[Places, Places]:
-    """First and last place of the run that each place along the last axis is in, by whether each
-    place but the first begins a new one."""
+    """First and last place of each place's run; `new`: where others than the first begin one."""
     place = np.arange(new.shape[-1] + 1)
     first, last = np.empty((2, *new.shape[:-1], len(place)), dtype=np.intp)
     first[..., 0], last[..., -1] = 0, place[-1]
@@ -181,9 +176,8 @@ def _step(u: Array, n: Places, q: float = 0.0) -> tuple[Array, Array]:
 
 def _level(u: Array, n: Places, q: float, p: float) -> tuple[Array, Array]:
     """Sums of ½[d > q] + ½[d > p]."""
-    (below, above) = _step(u, n, q)
-    (far_below, far_above) = _step(u, n, p)
-    return (below + far_below) / 2, (above + far_above) / 2
+    near, far = _step(u, n, q), _step(u, n, p)
+    return (near[0] + far[0]) / 2, (near[1] + far[1]) / 2
 
 
 def _ramp(u: Array, n: Places, p: float, q: float = 0.0) -> tuple[Array, Array]:
@@ -191,8 +185,7 @@ def _ramp(u: Array, n: Places, p: float, q: float = 0.0) -> tuple[Array, Array]:
     remainders, so that neither offsets nor narrow ramps cost digits."""
     if p == q:
         return _step(u, n, q)
-    full = _below(u, p)
-    in_part = _below(u, q)
+    full, in_part = _below(u, p), _below(u, q)
     scale = 2.0 ** (np.frexp(max(-u[0], u[-1]))[1] + int(n[-1]).bit_length() - 52)
     units = u / scale
     high = np.rint(units)
@@ -207,8 +200,7 @@ def _ramp(u: Array, n: Places, p: float, q: float = 0.0) -> tuple[Array, Array]:
         return (sign * scale * distance - count * q) / (p - q)
 
     below = n[full] + partial(full, in_part, 1)
-    in_part = _above(in_part)
-    full = _above(full)
+    in_part, full = _above(in_part), _above(full)
     return below, n[-1] - n[full] + partial(in_part, full, -1)
 
 
@@ -304,8 +296,7 @@ class Gaia:
 
 @dataclass(frozen=True)
 class PrometheeResult:
-    """Flows (phi_plus, phi_minus, phi, rank) by method, net flows by each measure alone, weights,
-    thresholds, and what a reader must know."""
+    """Flows and rank by method, net flows by single measures, weights, thresholds, doubts."""
 
     flows: pd.DataFrame
     unicriterion: pd.DataFrame
@@ -316,17 +307,14 @@ class PrometheeResult:
     def partial_order(self) -> pd.DataFrame:
         """PROMETHEE I, row to column: "P" preferred, "-" the column is, "I" equal in both flows,
         "R" incomparable."""
-        by_plus, by_minus = _signs(
-            self.flows["phi_plus"].to_numpy(), self.flows["phi_minus"].to_numpy()
-        )
+        by_plus, by_minus = _signs(*self.flows[["phi_plus", "phi_minus"]].to_numpy().T)
         total = by_plus + by_minus
         words = np.select([by_plus * by_minus < 0, total > 0, total < 0], ["R", "P", "-"], "I")
         return pd.DataFrame(words, index=self.flows.index, columns=self.flows.index)
 
     def gaia(self) -> Gaia:
         """Coordinates in the GAIA plane (Mareschal & Brans 1988)."""
-        flows = self.unicriterion.to_numpy()
-        weights = self.weights.to_numpy()
+        flows, weights = self.unicriterion.to_numpy(), self.weights.to_numpy()
         variances, vectors = np.linalg.eigh(flows.T @ flows)
         plane = np.zeros((len(weights), 2))
         plane[:, : len(weights)] = vectors[:, ::-1][:, :2]
@@ -459,11 +447,9 @@ class FlowsByMeasure:
         return WeighedFlows(self, share, plus, minus)
 
     def _information(self, part: slice) -> Array:
-        """Of some datasets, the information that values carry by measure (Eftimov & Kocev 2019,
-        eqs. 6-12)."""
+        """The information that values carry by measure (Eftimov & Kocev 2019, eqs. 6-12)."""
         values = self.values[part]
-        low = values.min(axis=2, keepdims=True)
-        high = values.max(axis=2, keepdims=True)
+        low, high = values.min(axis=2, keepdims=True), values.max(axis=2, keepdims=True)
         x = np.where(self.turned[:, None], high - values, values - low)
         x = np.where(high > low, x / np.where(high > low, high - low, 1), 1.0)
         x /= x.sum(axis=2, keepdims=True)
@@ -473,8 +459,7 @@ class FlowsByMeasure:
         return np.maximum(1 - entropy, 0)
 
     def again(self, matrices: Array, datasets: Places) -> FlowsByMeasure:
-        """The flows of other values, methods x measures each, by the thresholds of these
-        datasets."""
+        """The flows of other values, methods x measures each, by these datasets' thresholds."""
         values = np.ascontiguousarray(matrices.swapaxes(1, 2))
         limits = self.limits[:, datasets]
         up, down = np.zeros((2, *values.shape))
@@ -534,10 +519,8 @@ class WeighedFlows:
         constant = np.ptp(self.by_measure.values[dataset], axis=1) == 0
         warned = []
         if constant.any():
-            warned.append(
-                f"The same for every method, so that it tells none apart: "
-                f"{_in_ticks(measures[constant])}."
-            )
+            names = _in_ticks(measures[constant])
+            warned.append(f"The same for every method, so that it tells none apart: {names}.")
         if len(share) > 1 and share.max() > DOMINANT:
             warned.append(
                 f"{str(measures[share.argmax()])!r} has more than half of the weight and outvotes "
@@ -550,8 +533,7 @@ class WeighedFlows:
     def result(self, dataset: int) -> PrometheeResult:
         """What `promethee` says of one dataset, by its position."""
         by = self.by_measure
-        plus = self.plus[dataset]
-        minus = self.minus[dataset]
+        plus, minus = self.plus[dataset], self.minus[dataset]
         phi = plus - minus
         flows = {"phi_plus": plus, "phi_minus": minus, "phi": phi, "rank": tied_ranks(-phi)}
         limits = dict(zip(THRESHOLDS, by.limits[:, dataset], strict=True))
@@ -613,8 +595,7 @@ def _fill(
 
 def checked(table: pd.DataFrame | ArrayLike) -> pd.DataFrame:
     """The table of numbers that `promethee` takes, or why it cannot take it."""
-    table = in_pandas(table, index="method")
-    table = pd.DataFrame(table)
+    table = pd.DataFrame(in_pandas(table, index="method"))
     if table.shape[1] < 1 or table.shape[0] < 2:
         raise ValueError(
             f"`table` must hold at least two methods and one measure, got {table.shape[0]} x "
@@ -717,8 +698,7 @@ def _functions(
         fixed = {
             key: _threshold_of(given.get(key), key, name) for key in PREFERENCES[functions[name]]
         }
-        q = fixed.get("q")
-        p = fixed.get("p")
+        q, p = fixed.get("q"), fixed.get("p")
         if q is not None and p is not None and q > p:
             raise ValueError(
                 f"`p` must not be smaller than `q`, got p={p}, q={q} for {str(name)!r}."
@@ -732,9 +712,8 @@ def _limits(functions: Sequence[Function], ranges: Array) -> Array:
     limits = np.full((len(THRESHOLDS), *ranges.shape), np.nan)
     for j, (name, given) in enumerate(functions):
         for key, part in PREFERENCES[name].items():
-            limits[THRESHOLDS.index(key), :, j] = (
-                ranges[:, j] / part if given[key] is None else given[key]
-            )
+            usual = ranges[:, j] / part
+            limits[THRESHOLDS.index(key), :, j] = usual if given[key] is None else given[key]
         if len(given) == 2:
             q, p, _ = limits[:, :, j]
             if given["p"] is None:

@@ -50,8 +50,7 @@ TILE = 128
 @dataclass(frozen=True)
 class Signs:
     """Changes of the signs of n units (or clusters): all of them, or random ones where these are
-    fewer. One-sided tests also change all signs at once.
-    """
+    fewer. One-sided tests also change all signs at once."""
 
     n: int
     n_resamples: int = RESAMPLES
@@ -76,9 +75,7 @@ class Signs:
         return np.ascontiguousarray((kept * 2 - 1).T, dtype=number)
 
     def sums(self, columns: ArrayLike) -> Array:
-        """Sums of the columns (units x columns) under each change, changes x columns; only the
-        signs of some units are in memory at a time.
-        """
+        """Sums of columns (units x columns) by change, changes x columns, in bounded memory."""
         values = np.asarray(columns, dtype=float)
         if self.n > UNITS:
             alike = pd.DataFrame(values).value_counts(sort=False)
@@ -113,8 +110,7 @@ class Signs:
 @dataclass(frozen=True)
 class SignTests:
     """What sign changes say of hypotheses, one value each: Σd, √Σd², the size of their ratio, its
-    p-value by itself and step-down over all; and by change the largest statistic.
-    """
+    p-value by itself and step-down over all; and by change the largest statistic."""
 
     total: Array
     size: Array
@@ -127,24 +123,19 @@ class SignTests:
 
 
 def sign_tests(rows: Any, *, n_resamples: int = RESAMPLES, seed: int = 0) -> SignTests:
-    """Test that mean differences are zero (hypotheses x units: an array, or what has a shape and
-    makes rows of one; NaN does not count), by common changes of sign, with step-down p-values: they
-    hold the family-wise error where under the true hypotheses the units are jointly symmetric.
-    """
+    """Test that mean differences are zero (hypotheses x units, an array or what makes rows of one;
+    NaN does not count) by common changes of sign, step-down: units must be jointly symmetric."""
     n_rows, n = rows.shape
     signs = Signs(n, n_resamples, seed)
     many = n > UNITS
     number = np.float64 if signs.exact or many else np.float32
     total, size = np.empty((2, n_rows))
 
-    def read(at: Places | slice) -> AnyArray:
-        return np.nan_to_num(rows[at])
-
     def scaled(at: Places | slice) -> AnyArray:
-        return read(at) / np.where(size[at] > 0, size[at], 1.0)[:, None]
+        return np.nan_to_num(rows[at]) / np.where(size[at] > 0, size[at], 1.0)[:, None]
 
     for at in slices(n_rows, ROWS):
-        part = read(at)
+        part = np.nan_to_num(rows[at])
         total[at] = part.sum(axis=1)
         size[at] = np.sqrt(np.einsum("ij,ij->i", part, part))
     statistic = np.abs(total) / np.where(size > 0, size, 1.0)
@@ -165,8 +156,7 @@ def sign_tests(rows: Any, *, n_resamples: int = RESAMPLES, seed: int = 0) -> Sig
 
 def length_pvalue(columns: ArrayLike, n_resamples: int = RESAMPLES, seed: int = 0) -> float:
     """The share of sign changes under which the sum of the rows (units x orthonormal columns) is at
-    least as long: of several measures together.
-    """
+    least as long: of several measures together."""
     values = np.asarray(columns, dtype=float)
     squares = (Signs(len(values), n_resamples, seed).sums(values) ** 2).sum(axis=1)
     return float(share(squares, squares[0]))
@@ -174,8 +164,7 @@ def length_pvalue(columns: ArrayLike, n_resamples: int = RESAMPLES, seed: int = 
 
 class Counts(NamedTuple):
     """Of sign changes that reach the statistic of each hypothesis, by itself and step-down by the
-    largest; and by change the largest statistic of all.
-    """
+    largest; and by change the largest statistic of all."""
 
     own: AnyArray
     joint: AnyArray
@@ -188,13 +177,11 @@ def step_down(
     changes: int,
     number: Any = np.float64,
 ) -> Counts:
-    """Count the changes under which statistics, and the largest of them, reach those of the data.
-    `drawn` gives of the hypotheses at some positions the statistics under a slice of the changes,
-    hypotheses x changes. Blocks bound the memory: from the smallest statistic
-    of the data to the largest, a running maximum per change makes the successive maxima.
-    """
+    """Count the changes under which statistics, and the largest of them, reach those of the data;
+    `drawn` gives statistics of some hypotheses under a slice of the changes. Memory is bounded."""
     own, joint = np.zeros((2, len(statistic)), dtype=np.int32)
     largest = np.full(changes, -np.inf, dtype=number)
+    # from the smallest to the largest, a running maximum per change makes the successive maxima
     rising = np.argsort(statistic, kind="stable")
     for block in slices(len(statistic), ROWS):
         at = rising[block]
@@ -221,8 +208,7 @@ def normal_step_down(
     own: Array, statistic: Array, drawn: Callable[[Places, slice], AnyArray], n: int
 ) -> tuple[Array, Array]:
     """P-values corrected step-down by n draws of normal values, of tests whose own p-values stand
-    at these places of the normal distribution; and by draw the largest value.
-    """
+    at these places of the normal distribution; and by draw the largest value."""
     found = step_down(np.minimum(statistic, 40.0), drawn, n)
     return np.maximum((found.joint + 1) / (n + 1), own), np.asarray(found.largest, float)
 
@@ -235,16 +221,13 @@ def reached(statistic: ArrayLike, number: Any = np.float64) -> AnyArray:
 
 
 def share(drawn: Array, statistic: ArrayLike) -> Array:
-    """P-values: of each column of `drawn` (changes x hypotheses) the share that reaches the
-    statistic.
-    """
+    """P-values: of each column of `drawn` (changes x hypotheses) the share that reaches it."""
     return np.asarray((drawn >= reached(statistic)).mean(axis=0))
 
 
 def critical(drawn: AnyArray, alpha: float) -> float:
     """The value above which a statistic, and no other, is reached by at most a share alpha of the
-    changes; infinite where these are too few. Of the largest of several it bounds them together.
-    """
+    changes; infinite where these are too few. Of the largest of several it bounds them together."""
     allowed = int(alpha * len(drawn) * (1 + 1e-12))
     if allowed == 0:
         return np.inf
@@ -255,8 +238,7 @@ def critical(drawn: AnyArray, alpha: float) -> float:
 
 class Moments(NamedTuple):
     """Of hypotheses, one value each: Σ S_k, Σ S_k², Σ n_k, Σ S_k n_k and Σ n_k² over units or
-    clusters k, with sums S_k of n_k differences; limits follow from them.
-    """
+    clusters k, with sums S_k of n_k differences; limits follow from them."""
 
     total: Array
     squares: Array
@@ -272,10 +254,8 @@ class Moments(NamedTuple):
         return cls(*(term.sum(axis=-1) for term in terms))
 
     def limits(self, critical: ArrayLike) -> tuple[Array, Array]:
-        """The mean differences δ with |Σ(S_k - δ n_k)| ≤ c √Σ(S_k - δ n_k)², which sign changes do
-        not reject: the roots of a quadratic, endless where so few units let none be rejected.
-        With `critical` of the largest statistics they hold together.
-        """
+        """The mean differences δ with |Σ(S_k - δ n_k)| ≤ c √Σ(S_k - δ n_k)², roots of a quadratic,
+        which sign changes do not reject: endless where units are too few to reject any."""
         with np.errstate(invalid="ignore", divide="ignore"):
             c2 = np.square(critical)
             leading = self.n**2 - c2 * self.squared_sizes
@@ -289,8 +269,7 @@ class Moments(NamedTuple):
 
 def up_to_zero(low: Array, high: Array, difference: Array, apart: Bools) -> tuple[Array, Array]:
     """Limits that exclude 0 where, and only where, a hypothesis is set apart; they end there where
-    only a later step than theirs does it.
-    """
+    only a later step than theirs does it."""
     above, below = apart & (difference > 0), apart & (difference < 0)
     low = np.where(above, np.maximum(low, 0.0), np.minimum(low, 0.0))
     return low, np.where(below, np.minimum(high, 0.0), np.maximum(high, 0.0))
@@ -304,9 +283,7 @@ def normal_draws(covariance: Array, n: int, seed: int) -> Array:
 
 
 def cluster_sums(values: ArrayLike, clusters: Places | None = None) -> tuple[Array, Array]:
-    """Sums of each column (units x columns) over clusters (without them, each unit is one), and of
-    how many values; NaN is none.
-    """
+    """Sums and numbers of values (not NaN) of each column over clusters, or of each unit."""
     x = np.asarray(values, dtype=float)
     there = ~np.isnan(x)
     x, counts = np.where(there, x, 0.0), there.astype(float)
@@ -332,10 +309,8 @@ LEAST_MEANS = 5
 
 @dataclass(frozen=True)
 class Sample:
-    """Sums of differences by independent unit (an answer, or a cluster of them), and of how many:
-    each kind once, and how often it is there. No difference is larger than the bound; units that
-    are means of many answers need none, for the standard error of their mean is known.
-    """
+    """Sums of differences by independent unit (an answer or a cluster), and of how many: each kind
+    once, and how often. Means of many answers need no bound, for they have a standard error."""
 
     sums: Array
     sizes: Array
@@ -346,9 +321,8 @@ class Sample:
 
     @classmethod
     def of(cls, sums: Array, sizes: Array, bound: float, rounded: bool = False) -> Sample:
-        """Of units with a value; `rounded` puts units together that hardly differ, so that no more
-        than some thousand kinds are kept: by 1/512 of their range, which leaves totals as they are.
-        """
+        """Of units with a value; `rounded` puts those together that hardly differ (by 1/512 of
+        their range), which leaves some thousand kinds and totals as they are."""
         there = sizes > 0
         sums, sizes = sums[there], sizes[there]
         pairs, place, times = np.unique(sums + 1j * sizes, return_inverse=True, return_counts=True)
@@ -365,12 +339,10 @@ class Sample:
 
     @cached_property
     def units(self) -> int:
-        """How many there are."""
         return int(self.times.sum())
 
     @cached_property
     def mean(self) -> float:
-        """The mean difference."""
         return float(self.times @ self.sums / (self.times @ self.sizes))
 
     @property
@@ -379,9 +351,7 @@ class Sample:
         return self.units < (2 if self.error is None else LEAST_MEANS)
 
     def statistic(self, centre: float, sign: int = 1) -> float:
-        """How far the mean lies above this (if the sign is -1, below) on the scale of Student's t
-        with a degree less than there are units.
-        """
+        """How far the mean is above (sign -1: below) this, as Student's t of units - 1 degrees."""
         if self.error is not None:
             gain = sign * (self.mean - centre)
             return gain / self.error if self.error else float(np.sign(gain) * 1e300)
@@ -398,8 +368,7 @@ class Sample:
 
     def limit(self, level: float, sign: int, start: float) -> float:
         """The mean beyond which, downwards or, if the sign is -1, upwards, the p-value is smaller
-        than the level; no nearer than the start.
-        """
+        than the level; no nearer than the start."""
         end = sign * (-inf if isnan(self.bound) else -self.bound)
         if not np.isfinite(start) or sign * start <= sign * end:
             return start
@@ -422,9 +391,7 @@ class Sample:
 def crossing(
     height: Callable[[float], float], below: float, above: float, tolerance: float = 1e-9
 ) -> float:
-    """Where a function that rises from one end to the other crosses zero; the nearer end where it
-    does not.
-    """
+    """Where a function that rises between the ends is zero; the nearer end where it is not."""
     from scipy import optimize  # slow to load, and a ranking does without it
 
     if height(below) >= 0:
@@ -437,10 +404,8 @@ def crossing(
 
 
 def score(x: Array, worst: float, times: Array) -> Array:
-    """By sample (a row of `times` says how often each of the values x is in it) the statistic of a
-    mean above zero whose variance is that of the likeliest distribution with mean zero, in which
-    the worst unit may have been unseen; zero of a mean that is not above it.
-    """
+    """By sample (a row of `times` says how often each x is in it) the statistic of a mean above
+    zero (else 0), by the likeliest variance if it were zero and the `worst` unit may be unseen."""
     n, total = times.sum(axis=1), times @ x
     if worst >= 0:
         return np.where(total > 0, inf, 0.0)  # no unit can be as bad as that

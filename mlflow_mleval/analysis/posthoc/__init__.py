@@ -37,8 +37,7 @@ def tests() -> list[type[Posthoc]]:
 
 
 def make_tests(tested: Tested, asked: str) -> list[Posthoc]:
-    """The tests that are always made, and the one that is asked for; ValueError where it does not
-    apply."""
+    """The tests that are always made and the one asked for; ValueError if it does not apply."""
     has_control = tested.control is not None
     applying = [test for test in tests() if test.control in (None, has_control)]
     chosen = [test(tested) for test in applying if test.always or test.asked == asked]

@@ -72,9 +72,8 @@ class PairsTested:
     @cached_property
     def significant_pairs(self) -> list[Pair]:
         """The separated pairs as (better, worse), the largest statistic first."""
-        rows = self.table[self.table["significant"]].sort_values(
-            "statistic", ascending=False, kind="stable"
-        )
+        rows = self.table[self.table["significant"]]
+        rows = rows.sort_values("statistic", ascending=False, kind="stable")
         return better_and_worse(rows, "mean_difference")
 
 
@@ -118,13 +117,11 @@ class Posthoc(ABC):
 
     @cached_property
     def result(self) -> Any:
-        """What the test finds."""
         return self.run()
 
     @property
     def critical_difference(self) -> float | None:
-        """The difference of mean ranks from which a pair is separated; None without such a
-        thing."""
+        """The difference of mean ranks from which a pair is separated, if the test has one."""
         return getattr(self.result, "critical_difference", None)
 
     @abstractmethod
@@ -163,9 +160,8 @@ MANY = 2_000
 
 @dataclass(frozen=True, kw_only=True)
 class MaxTResult(PairsTested):
-    """Pairs by step-down max-T; low and high of a difference hold for all pairs together and
-    exclude 0 where the pair is significant. `exact`: all sign changes were made, opposite ones
-    once."""
+    """Pairs by step-down max-T; low and high hold for all pairs together and exclude 0 where a pair
+    is significant. `exact`: all sign changes were made, opposite ones once."""
 
     exact: bool
     n_resamples: int
@@ -313,8 +309,7 @@ def half_widths(flows: pd.DataFrame, result: MaxTResult) -> AnyArray:
 
 
 def critical(result: MaxTResult) -> float:
-    """A statistic above those that are not separated and below all others, as near as may be to
-    Bonferroni's."""
+    """A statistic between those not separated and the others, near Bonferroni's."""
     statistic = result.table["statistic"]
     apart = result.table["significant"]
     bonferroni = -special.ndtri(result.alpha / 2 / result.n_comparisons)
@@ -338,15 +333,9 @@ class MaxT(Posthoc):
     sources = ("Westfall & Young 1993", "Romano & Wolf 2005")
 
     def run(self) -> MaxTResult:
-        tested = self.tested
-        pairs = comb(tested.flows.shape[1], 2)
-        return max_t(
-            tested.flows,
-            tested.control,
-            tested.alpha,
-            max(FEWEST, min(RESAMPLES, tested.most // pairs)),
-            tested.seed,
-        )
+        t = self.tested
+        changes = max(FEWEST, min(RESAMPLES, t.most // comb(t.flows.shape[1], 2)))
+        return max_t(t.flows, t.control, t.alpha, changes, t.seed)
 
     @property
     def unable(self) -> str:
@@ -417,8 +406,7 @@ class OverRepeats(MaxT):
 
 @dataclass(frozen=True, eq=False)
 class OverFolds(Posthoc):
-    """All pairs by the folds of a few datasets: separated where some dataset separates them, and
-    none says the opposite."""
+    """All pairs by folds: separated on some dataset, and on none the other way round."""
 
     asked = over = "folds"
     key = "over_folds"
@@ -438,7 +426,7 @@ class OverFolds(Posthoc):
     by_dataset: Mapping[str, PairTests]
 
     def run(self) -> PairsTested:
-        names = [str(name) for name in self.tested.ranks.columns]
+        names = [*map(str, self.tested.ranks.columns)]
         ahead = pd.DataFrame(0, names, names)
         for better, worse in (pair for one in self.by_dataset.values() for pair in one.better):
             ahead.loc[better, worse] += 1

@@ -30,7 +30,7 @@ from mlflow_mleval.analysis.pairs import (
 from mlflow_mleval.analysis.posthoc.max_t import PairsTested, Posthoc, datasets_needed
 from mlflow_mleval.analysis.promethee import ends_of_runs
 from mlflow_mleval.sentences import count, some
-from mlflow_mleval.validation import AnyArray, in_pandas, one_of, probability
+from mlflow_mleval.validation import AnyArray, one_of, probability
 
 #: Step of the table that range_sf interpolates, and where the chance is below 1e-260 for any number
 #: of methods in use.
@@ -42,8 +42,7 @@ _CELLS = 2**17
 
 @dataclass(frozen=True)
 class NemenyiResult:
-    """Differences of mean ranks, over all pairs (Nemenyi) or against a control
-    (Bonferroni-Dunn)."""
+    """Differences of mean ranks, over all pairs or (Bonferroni-Dunn) against a control."""
 
     critical_difference: float
     pvalues: pd.DataFrame
@@ -179,6 +178,7 @@ class Nemenyi(Posthoc):
         "all pairs"
     )
     sources = ("Nemenyi 1963", "Demšar 2006")
+    sentence = "Nemenyi's test on mean ranks"
 
     def run(self) -> NemenyiResult:
         return nemenyi(self.tested.ranks, self.tested.alpha)
@@ -186,10 +186,6 @@ class Nemenyi(Posthoc):
     @property
     def wording(self) -> str:
         return f"{self.title}, critical difference {self.result.critical_difference:.2f}"
-
-    @property
-    def sentence(self) -> str:
-        return "Nemenyi's test on mean ranks"
 
 
 def bonferroni_dunn(
@@ -217,14 +213,10 @@ class BonferroniDunn(Nemenyi):
     head = "p (Dunn)"
     summary = "the same for pairs with one control only"
     sources = ("Dunn 1961", "Demšar 2006")
+    sentence = "The Bonferroni-Dunn test on mean ranks"
 
     def run(self) -> NemenyiResult:
-        tested = self.tested
-        return bonferroni_dunn(tested.ranks, tested.control, tested.alpha)
-
-    @property
-    def sentence(self) -> str:
-        return "The Bonferroni-Dunn test on mean ranks"
+        return bonferroni_dunn(self.tested.ranks, self.tested.control, self.tested.alpha)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -348,8 +340,7 @@ def signed_ranks(
 
 
 def share_at_most(ranks: AnyArray, limit: int) -> AnyArray:
-    """Of all subsets of the ranks, the share with a sum of at most 0 .. `limit`: exact below 2^53
-    subsets."""
+    """Share of subsets of the ranks with sums of at most 0 .. `limit`; exact below 2^53 subsets."""
     ranks = ranks[ranks > 0].tolist()
     ways = np.zeros(max(limit, 0) + 1)
     ways[0] = 1.0
@@ -394,8 +385,7 @@ class Wilcoxon(Posthoc):
     sources: ClassVar[tuple[str, ...]] = ("Wilcoxon 1945", "Pratt 1959", "Benavoli et al. 2016")
 
     def run(self) -> PairwiseResult:
-        tested = self.tested
-        return wilcoxon_pairs(tested.table, control=tested.control, alpha=tested.alpha)
+        return wilcoxon_pairs(self.tested.table, self.tested.control, self.tested.alpha)
 
     @property
     def unable(self) -> str:
@@ -426,6 +416,8 @@ class BenjaminiHochberg(Wilcoxon):
         "separates, not the chance of any"
     )
     sources = ("Wilcoxon 1945", "Benjamini & Hochberg 1995")
+    wording = "Wilcoxon's signed ranks, Benjamini–Hochberg's false discovery rate"
+    sentence = "Wilcoxon's signed ranks with the false discovery rate of Benjamini and Hochberg"
 
     def run(self) -> PairwiseResult:
         from scipy import stats  # takes a third of a second, and is seldom asked for
@@ -438,22 +430,10 @@ class BenjaminiHochberg(Wilcoxon):
 
     @property
     def unable(self) -> str:
-        result = self.result
-        needed = datasets_needed(result.alpha)
-        if result.n_datasets >= needed:
+        n, needed = self.result.n_datasets, datasets_needed(self.result.alpha)
+        if n >= needed:
             return ""
-        return (
-            f"{count(result.n_datasets, 'dataset')} cannot give a significant pair: it takes "
-            f"{needed}."
-        )
-
-    @property
-    def wording(self) -> str:
-        return "Wilcoxon's signed ranks, Benjamini–Hochberg's false discovery rate"
-
-    @property
-    def sentence(self) -> str:
-        return "Wilcoxon's signed ranks with the false discovery rate of Benjamini and Hochberg"
+        return f"{count(n, 'dataset')} cannot give a significant pair: it takes {needed}."
 
 
 # --------------------------------------------------------------------------------------------------
@@ -491,8 +471,7 @@ class FriedmanResult:
 
 @dataclass(frozen=True)
 class SkillingsMackResult:
-    """Friedman's test for tables with empty cells; more than one of `parts` means that the design
-    is not connected."""
+    """Friedman's test with empty cells; several `parts`: the design is not connected."""
 
     statistic: float
     pvalue: float
@@ -589,10 +568,8 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
 
 @lru_cache(maxsize=64)
 def _spreads(rows: tuple[tuple[int, ...], ...]) -> tuple[AnyArray, AnyArray]:
-    """The spreads that column sums can have when each row is in random order, with their
-    probabilities: row by row, by sorted sums."""
-    n = len(rows)
-    m = len(rows[0])
+    """Spreads that column sums of rows in random order can have, and their probabilities."""
+    n, m = len(rows), len(rows[0])
     sums: AnyArray = np.array(rows[:1])
     share: AnyArray = np.ones(1)
     digits = (2 * n * m + 1) ** np.arange(m)
@@ -607,9 +584,7 @@ def _spreads(rows: tuple[tuple[int, ...], ...]) -> tuple[AnyArray, AnyArray]:
 
 def mean_ranks(doubled: AnyArray, table: pd.DataFrame) -> pd.Series:
     """Mean rank of each method, from ranks that are doubled."""
-    return pd.Series(
-        doubled.sum(axis=0) / (2 * len(doubled)), index=table.columns, name="mean_rank"
-    )
+    return pd.Series(doubled.sum(axis=0) / (2 * len(doubled)), table.columns, name="mean_rank")
 
 
 def skillings_mack(table: ArrayLike | pd.DataFrame) -> SkillingsMackResult:
@@ -674,10 +649,7 @@ def skillings_mack(table: ArrayLike | pd.DataFrame) -> SkillingsMackResult:
 
 
 def kendall(rankings: ArrayLike | pd.DataFrame) -> pd.DataFrame:
-    """Kendall's tau-b between every two rankings, one a row; NaN where a ranking ties all
-    methods."""
-    rankings = in_pandas(rankings)
-    table = rankings if isinstance(rankings, pd.DataFrame) else pd.DataFrame(np.asarray(rankings))
-    values = table.to_numpy(dtype=float)
-    varies = np.ptp(values, axis=1) > 0
-    return table.T.astype(float).corr(method="kendall").where(np.outer(varies, varies))
+    """Kendall's tau-b between every two rankings (rows); NaN where a ranking ties all methods."""
+    table = pd.DataFrame(rankings, dtype=float)
+    varies = np.ptp(table.to_numpy(), axis=1) > 0
+    return table.T.corr(method="kendall").where(np.outer(varies, varies))
