@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.pairs import PAIR, named_pairs, on_each, one_table, possible_ranks
+from mlflow_mleval.analysis.pairs import PAIR, on_each, one_table, possible_ranks
 from mlflow_mleval.analysis.pairs_by_unit import InstanceTests, instance_tests
 from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.errors import (
@@ -47,10 +47,8 @@ PASS = dict.fromkeys((True, "yes", "true", "pass"), 1.0) | dict.fromkeys(
 
 @dataclass(frozen=True)
 class Answers:
-    """What one method was given for its answers: values and what is told beside them (`link`,
-    `asked` and more), one row an answer. The index is the key of the question; one that occurs
-    again is another answer to it.
-    """
+    """What one method was given for its answers, one row an answer: values, and what is told beside
+    them (`link`, `asked`), by the key of the question. One that recurs is another answer to it."""
 
     values: pd.DataFrame
     about: pd.DataFrame
@@ -70,10 +68,8 @@ class Answers:
 def aligned(
     answers: Mapping[str, Answers], *, shared: bool = False, asked_of: str | None = None
 ) -> Units:
-    """The answers of all methods to the questions that all of them answered, or that one did
-    (`asked_of`, in its order). Where more than a twentieth is missing somewhere, that is an
-    error unless `shared`.
-    """
+    """The answers of all methods to the questions that all answered, or that one did (`asked_of`,
+    in its order). That more than `MOST_LOST` is missing somewhere is an error unless `shared`."""
     if len(answers) < 2:
         raise MissingResultsError(
             f"only {count(len(answers), 'method')} has values by instance; a comparison needs two."
@@ -151,12 +147,9 @@ def _common(
         notes.append(f"{known}, and no others are compared; missing in {some(gone)}.")
     losses = (a.lost / (a.lost + len(a.values)) for a in answers.values())
     if max(1 - len(common) / every, *losses) > MOST_LOST and not shared:
-        rest = (
-            " What is left may differ from what is lost. Evaluate again, or compare on the shared"
-        )
-        raise MissingResultsError(
-            Message(" ".join(notes), f"{rest} instances (", Argument("shared", True), ").")
-        )
+        rest = "What is left may differ from what is lost. Evaluate again, or compare on the shared"
+        text = " ".join([*notes, rest, "instances ("])
+        raise MissingResultsError(Message(text, Argument("shared", True), ")."))
     return common, notes
 
 
@@ -202,9 +195,7 @@ def unclear(measure: str, words: Sequence[object]) -> str:
 
 
 def graded(answers: Answers, grades: Grades) -> Answers:
-    """The answers with a number for each word of the measures whose grades are declared; a note
-    names the other measures.
-    """
+    """The answers with numbers for words whose grades are declared; a note names the others."""
     values = answers.values.copy()
     notes = [*answers.notes]
     ordered = [m for m in dict.fromkeys([*grades, *answers.words]) if m in answers.about]
@@ -235,10 +226,8 @@ POWER = 0.8
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerComparison(InstanceTests):
-    """What the answers of several methods to the same questions say: tests over instances, of which
-    a question that was answered several times counts once; the fused ranking; where the first
-    two differ most; and the tables of `agreement`, `sampling` and `questions_needed`.
-    """
+    """What answers to the same questions say. To the tests a question counts once however often it
+    was answered; `differing` shows where the first two of the ranking differ most."""
 
     unit: ClassVar[str] = "answers"
 
@@ -253,7 +242,6 @@ class AnswerComparison(InstanceTests):
 
     @property
     def about(self) -> str:
-        """What the verdict is about."""
         return "this is about these methods as they answered here, on questions like these"
 
     @property
@@ -265,7 +253,6 @@ class AnswerComparison(InstanceTests):
 
     @property
     def further(self) -> dict[str, pd.DataFrame]:
-        """What answers tell beside the tests, as tables by name."""
         return {
             "differing": self.differing.reset_index(names="instance"),
             "agreement": self.agreement,
@@ -300,11 +287,8 @@ def compare_answers(
     n_resamples: int = 9_999,
     seed: int = 0,
 ) -> AnswerComparison:
-    """Compare methods on all that they answered: tests, ranking, agreement of scorers, and what
-    more would give. A question of which no answer names a `cluster` is one of its own; `bounds` are
-    the largest differences of measures without a range; `difference` is the one that matters, by
-    default the one seen.
-    """
+    """Compare methods on all that they answered. `bounds` are the largest differences of measures
+    without a range; `difference` is the one that matters, by default the one seen."""
     groups = None if cluster is None else answered.column(cluster)
     if cluster in answered.measures:
         measures = [m for m in answered.measures if m != cluster]
@@ -341,9 +325,7 @@ def compare_answers(
 
 
 def ranges_known(answered: Units, grades: Grades) -> Ranges:
-    """Between which values measures lie that pass or fail, or of which only 0 and 1 were seen, or
-    whose grades are declared.
-    """
+    """Between which values measures lie that pass or fail, are only 0 and 1, or are graded."""
     ranges = {}
     for m in answered.measures:
         seen = (a.values[m].dropna() for a in answered.answers.values())
@@ -373,10 +355,13 @@ def compare_all_answers(
     **options: Any,
 ) -> dict[str, AnswerComparison]:
     """`compare_answers` of every data set, corrected over all of them; `absent` gets the errors.
-    Measures without a direction are left out, unless they were `named`.
-    """
-    sides = {"minimize": [*minimize], "maximize": [*maximize]}
-    options |= {**sides, "ways": directions, "named": named}
+    Measures without a direction are left out, unless they were `named`."""
+    options |= {
+        "minimize": [*minimize],
+        "maximize": [*maximize],
+        "ways": directions,
+        "named": named,
+    }
     tests, failed = on_each(found, lambda dataset: compare_answers(found[dataset], **options))
     absent |= failed
     return tests
@@ -395,8 +380,7 @@ def _column_of_answers(answers: Mapping[str, Answers], keys: pd.Index, column: s
 
 def answer_ranking(answered: Units, turned: Sequence[str]) -> pd.DataFrame | None:
     """By method, best first: rank and phi of PROMETHEE on the means (V-shape, equal weights); None
-    where a measure has no value for some method.
-    """
+    where a measure has no value for some method."""
     means = pd.DataFrame({m: t[answered.measures].mean() for m, t in answered.tables.items()}).T
     if means.isna().any(axis=None):
         return None
@@ -419,17 +403,12 @@ def directed(
     ways: str = "declared",
     named: bool = False,
 ) -> tuple[Units, dict[str, Direction], list[Message]]:
-    """The measures of which it is known which way is better, which it is, and notes on what was
-    taken for granted: as declared, as the registry knows it, "max" for pass or fail, "min" for
-    what an answer takes, and where `ways` is "proposed" as names suggest, else larger ones of
-    what scorers said. Others are left out, with a note; measures that were `named` must have a
-    direction.
-    """
+    """The measures whose better way is known (declared, of the registry or by themselves; proposed
+    where `ways` says so), that way, and notes; `named` ones must have one, others are left out."""
     declared = {*minimize, *maximize, *MEASURES}
     undeclared = [m for m in answered.measures if m not in declared]
     own, proposed = _by_themselves(answered, undeclared)
-    notes: list[str] = []
-    taken = own
+    notes, taken = list[str](), own
     if ways == "proposed" and proposed:
         taken = own | proposed
         notes.append(f"Directions taken as proposed: {_sides(proposed)}.")
@@ -444,11 +423,9 @@ def directed(
     better = directions(
         measures, [*minimize, *sides.get("min", ())], [*maximize, *sides.get("max", ())]
     )
-    granted = []
-    if own:
-        either = Argument("minimize"), ", ", Argument("maximize")
-        text = f"Taken for granted: {_sides(own)}. Declare it ("
-        granted = [Message(text, *either, ") if that is wrong.")]
+    text = f"Taken for granted: {_sides(own)}. Declare it ("
+    either = Argument("minimize"), ", ", Argument("maximize")
+    granted = [Message(text, *either, ") if that is wrong.")] if own else []
     answered = replace(answered, measures=measures, notes=(*answered.notes, *notes))
     return answered, better, granted
 
@@ -456,9 +433,7 @@ def directed(
 def _by_themselves(
     answered: Units, measures: Sequence[str]
 ) -> tuple[dict[str, Direction], dict[str, Direction]]:
-    """Which way measures are better that pass or fail or that an answer takes; and what is proposed
-    of others.
-    """
+    """Which way is better of what passes or fails or costs; and what is proposed of others."""
     own, proposed = dict[str, Direction](), dict[str, Direction]()
     for measure in measures:
         way = proposed_direction(measure)
@@ -489,8 +464,7 @@ def most_different(
     answered: Units, method_a: str, method_b: str, better: Mapping[str, str], most: int = MOST
 ) -> pd.DataFrame:
     """The instances on which two methods differ most over all measures, in standard deviations
-    (positive: a is better), with the values, links and outputs of both.
-    """
+    (positive: a is better), with the values, links and outputs of both."""
     names = answered.measures
     sides = {"a": method_a, "b": method_b}
     tables = {side: answered.tables[method][names] for side, method in sides.items()}
@@ -514,31 +488,27 @@ def most_different(
 
 
 def agreement(answered: Units) -> pd.DataFrame:
-    """How much pairs of measures agree on the same answers: Pearson's correlation within methods,
-    and whether one is redundant.
-    """
+    """How much pairs of measures agree on the same answers: Pearson's correlation in methods."""
     tables = [table[answered.measures] for table in answered.tables.values()]
     centred = pd.concat([table - table.mean() for table in tables])
     centred = centred.mask(centred.abs() <= 1e-12, 0.0)  # float noise has no correlation
     there = centred.notna().to_numpy(int)
     pairs = np.triu_indices(len(answered.measures), 1)
-    methods = named_pairs(answered.measures, *pairs)
+    measures = pd.Index(answered.measures, dtype=object)
     correlation = centred.corr(min_periods=3).to_numpy()[pairs]
-    return pd.DataFrame(
-        {
-            "measure_a": methods["method_a"],
-            "measure_b": methods["method_b"],
-            "n": (there.T @ there)[pairs],
-            "correlation": correlation,
-            "redundant": np.abs(correlation) > REDUNDANT,
-        }
-    )
+    columns = {
+        "measure_a": measures[pairs[0]],
+        "measure_b": measures[pairs[1]],
+        "n": (there.T @ there)[pairs],
+        "correlation": correlation,
+        "redundant": np.abs(correlation) > REDUNDANT,
+    }
+    return pd.DataFrame(columns)
 
 
 def sampling(answered: Units) -> pd.DataFrame:
     """Where questions were answered more than once: how much of the variance is the question's, how
-    much is sampling, and the standard error with twice as many questions or answers to each.
-    """
+    much is sampling, and the standard error with twice as many questions or answers to each."""
     parts = []
     for method, answers in answered.answers.items():
         groups = answers.values[answered.measures].groupby(level=0)
@@ -565,8 +535,7 @@ def sampling(answered: Units) -> pd.DataFrame:
 
 def questions_needed(tests: InstanceTests, difference: Stated = None) -> pd.DataFrame:
     """How many questions, or clusters, until a difference would be found: power .8 at alpha over
-    the number of rows, two-sided, by the normal approximation.
-    """
+    the number of rows, two-sided, by the normal approximation."""
     wanted = by_name(difference, tests.measures)
     if wrong := {m: d for m, d in wanted.items() if m not in tests.measures or not 0 < d < np.inf}:
         raise ValueError(

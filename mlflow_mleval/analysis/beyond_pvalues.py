@@ -1,11 +1,9 @@
 """What a referee asks beyond p-values: how probable differences that matter are, whether methods
 are equivalent, and what it would take to know.
 
-Corani & Benavoli (2015), "A Bayesian approach for comparing cross-validated algorithms on multiple
-data sets", Machine Learning 100, for the posterior; Benavoli, Corani, Demšar & Zaffalon (2017),
-JMLR 18(77), for the rope; Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15,
-for two one-sided tests; Cohen (1988) for power; Nadeau & Bengio (2003), "Inference for the
-generalization error", for folds that share training data.
+Corani & Benavoli (2015) for the posterior; Benavoli, Corani, Demšar & Zaffalon (2017) for the rope;
+Schuirmann (1987) for two one-sided tests; Cohen (1988) for power; Nadeau & Bengio (2003) for folds
+that share training data.
 """
 
 from __future__ import annotations
@@ -111,27 +109,24 @@ def equivalence(
         certain = np.where(distance > 0, np.inf, -np.inf)
         return special.stdtr(n - 1, -quotient(distance, error, certain))
 
-    above = beyond(mean + rope)
-    below = beyond(rope - mean)
+    above, below = beyond(mean + rope), beyond(rope - mean)
     pvalue = np.maximum(above, below)
     corrected = holm(pvalue)
     half = special.stdtrit(n - 1, 1 - alpha) * error
-    rows = pd.DataFrame(
-        {
-            **pairs.named(),
-            "n": n,
-            "mean_difference": mean,
-            "low": mean - half,
-            "high": mean + half,
-            "p_above": above,
-            "p_below": below,
-            "pvalue": pvalue,
-            "pvalue_corrected": corrected,
-            "equivalent": corrected <= alpha,
-        }
-    )
+    columns = {
+        **pairs.named(),
+        "n": n,
+        "mean_difference": mean,
+        "low": mean - half,
+        "high": mean + half,
+        "p_above": above,
+        "p_below": below,
+        "pvalue": pvalue,
+        "pvalue_corrected": corrected,
+        "equivalent": corrected <= alpha,
+    }
     methods, warnings = pairs.frame.columns.tolist(), tuple(taken_for_certain(error))
-    return EquivalenceResult(rows, float(rope), ratio, alpha, methods, warnings)
+    return EquivalenceResult(pd.DataFrame(columns), float(rope), ratio, alpha, methods, warnings)
 
 
 def paired_power(effect: ArrayLike, n: ArrayLike, *, alpha: float = 0.05) -> Array:
@@ -155,8 +150,7 @@ def required_size(effect: ArrayLike, *, power: float = 0.8, alpha: float = 0.05)
     """The least n with which the two-sided paired t test has the power; infinite where none has."""
     probability(power, "power")
     effect = np.atleast_1d(np.asarray(effect, dtype=float))
-    low = np.full(effect.shape, 1)
-    high = np.full(effect.shape, UNBOUNDED)
+    low, high = np.full(effect.shape, 1), np.full(effect.shape, UNBOUNDED)
     possible = paired_power(effect, high, alpha=alpha) >= power
     while (high - low > 1).any():
         middle = np.maximum((low + high) // 2, 2)
@@ -197,11 +191,9 @@ class PowerCurve:
         told = f"to tell {named(self.method_a)} from {named(self.method_b)}{goal}"
         low, high = self.needed_low, self.needed_high
         ends = f"{low:,.0f} or more" if high > FARTHEST else f"{low:,.0f} to {high:,.0f}"
-        if low > FARTHEST:
-            ends = f"more than {FARTHEST:,}"
-        number = f"about {self.needed:,.0f}"
-        if self.needed > FARTHEST:
-            number = f"more than {FARTHEST:,}"
+        beyond = f"more than {FARTHEST:,}"
+        ends = beyond if low > FARTHEST else ends
+        number = beyond if self.needed > FARTHEST else f"about {self.needed:,.0f}"
         return (
             f"Were the difference the one observed, it would take {number} datasets {told} with a "
             f"chance of {self.target:.0%}, and there are {self.n:,}; these leave {ends} open."
@@ -286,8 +278,8 @@ def power_curve(
     reached[steps < least] = 0.0
     ends = np.quantile(reached[:, 1:], [0.025, 0.975], axis=1)
     curve = pd.DataFrame({"n": steps, "power": reached[:, 0], "low": ends[0], "high": ends[1]})
-    observed = float(effect[0])
-    return PowerCurve(curve, a, b, n, observed, enough, low, high, power, level, n_resamples, seed)
+    needed = enough, low, high
+    return PowerCurve(curve, a, b, n, float(effect[0]), *needed, power, level, n_resamples, seed)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -303,8 +295,7 @@ MOST = 20
 
 @dataclass(frozen=True)
 class BayesResult:
-    """Posterior probabilities of every pair; `by_chance` is how many it would call different on
-    average if signs were chance."""
+    """Posterior probabilities of every pair; `by_chance` is how many chance calls different."""
 
     table: pd.DataFrame
     rope: float
@@ -394,28 +385,24 @@ def bayesian_t(
         moved, spread = moments(difference * change, pairs.noise)
         beyond = above(rope, np.abs(moved), spread * unit)
         called += np.count_nonzero(beyond >= credible_level)
-    p_a = above(rope, mean, scale)
-    p_b = above(rope, -mean, scale)
+    p_a, p_b = above(rope, mean, scale), above(rope, -mean, scale)
     between = np.clip(1 - p_a - p_b, 0, 1)
     half = special.stdtrit(n - 1, (1 + credible_level) / 2) * scale
     reached = [p >= credible_level for p in (p_a, p_b, between)]
-    rows = pd.DataFrame(
-        {
-            **pairs.named(),
-            "n": n,
-            "mean_difference": mean,
-            "low": mean - half,
-            "high": mean + half,
-            "p_a": p_a,
-            "p_equivalent": between,
-            "p_b": p_b,
-            "decision": np.select(reached, ["a", "b", "equivalent"], "undecided"),
-        }
-    )
-    warnings = taken_for_certain(scale)
-    methods = pairs.frame.columns.tolist()
-    by_chance = called / len(changes)
-    return BayesResult(rows, rope, credible_level, methods, ratio, by_chance, seed, tuple(warnings))
+    columns = {
+        **pairs.named(),
+        "n": n,
+        "mean_difference": mean,
+        "low": mean - half,
+        "high": mean + half,
+        "p_a": p_a,
+        "p_equivalent": between,
+        "p_b": p_b,
+        "decision": np.select(reached, ["a", "b", "equivalent"], "undecided"),
+    }
+    methods, warnings = pairs.frame.columns.tolist(), tuple(taken_for_certain(scale))
+    table, by_chance = pd.DataFrame(columns), called / len(changes)
+    return BayesResult(table, rope, credible_level, methods, ratio, by_chance, seed, warnings)
 
 
 def checked_rope(rope: float, of: str) -> float:
@@ -427,8 +414,7 @@ def checked_rope(rope: float, of: str) -> float:
 
 @dataclass(frozen=True)
 class BeyondPvalues:
-    """What `beyond_pvalues` found; parts that could not be computed are None, and `absent` says
-    why."""
+    """What `beyond_pvalues` found; `absent` says why parts are None."""
 
     rope: float
     methods: list[str]
@@ -441,17 +427,14 @@ class BeyondPvalues:
     def warnings(self) -> tuple[str, ...]:
         """What the parts over datasets warn of, each once."""
         parts = (self.bayes, self.equivalence)
-        return tuple(
-            dict.fromkeys(text for part in parts if part is not None for text in part.warnings)
-        )
+        texts = [text for part in parts if part is not None for text in part.warnings]
+        return tuple(dict.fromkeys(texts))
 
     def pair_table(self, order: Sequence[Hashable]) -> pd.DataFrame | None:
-        """The pairs over datasets, the better by `order` first, the most certain first; None
-        without probabilities."""
+        """The pairs, the better by `order` first, by certainty; None without probabilities."""
         if self.bayes is None:
             return None
-        same = self.equivalence
-        turned = behind(self.bayes.table, order)
+        same, turned = self.equivalence, behind(self.bayes.table, order)
         other = better_first(self.bayes.table, turned)
         other["equivalence_p"] = np.nan if same is None else same.table["pvalue_corrected"]
         swapped = other["decision"].replace({"a": "b", "b": "a"})
@@ -463,21 +446,14 @@ class BeyondPvalues:
 def beyond_pvalues(tested: Tested, order: list[str], rope: float = 0.01) -> BeyondPvalues:
     """Probabilities of differences that matter, equivalence, and how many datasets it would take;
     `order` has the best method first."""
-    n = len(tested.table)
-    shown = order[:MOST]
+    n, shown = len(tested.table), order[:MOST]
 
     def curve() -> PowerCurve:
         # of the best two methods, or the best and the control
-        first = order[0]
-        second = order[1] if tested.control in (None, first) else tested.control
+        two = order[0], order[1] if tested.control in (None, order[0]) else tested.control
         level = level_of_a_pair(tested.flows, tested.alpha, tested.control, tested.seed)
-        return power_curve(
-            tested.flows[first] - tested.flows[second],
-            (first, second),
-            level=level,
-            least=datasets_needed(tested.alpha),
-            seed=tested.seed,
-        )
+        least, d = datasets_needed(tested.alpha), tested.flows[two[0]] - tested.flows[two[1]]
+        return power_curve(d, two, level=level, least=least, seed=tested.seed)
 
     parts: dict[str, Callable[[], Any]] = {
         "bayes": lambda: _bayes_of(tested, shown, rope),
@@ -506,8 +482,7 @@ def _bayes_of(tested: Tested, methods: list[str], rope: float) -> BayesResult:
 
 
 def equivalent(tested: Tested, two: list[str], rope: float) -> float | None:
-    """How probable it is that two differ by no more than the rope; None where datasets are
-    too few."""
+    """How probable it is that two differ by no more than the rope; None on too few datasets."""
     if len(tested.table) < FEW:
         return None
     try:

@@ -121,10 +121,8 @@ class Ground:
 
 @dataclass(frozen=True)
 class Comparison(Detailed):
-    """What `compare` found; tables are made once. Tests compare `table` (larger is better) by its
-    net `flows`; `order` and `scores` have the best method first, none before one that a separation
-    puts above it; `deciding` is the test that all verdicts, letters and possible ranks come from,
-    None where no test can be made; `absent` says why a part is missing."""
+    """What `compare` found. Tests compare `table` (larger is better) by net `flows`; `order` is
+    best first but for what the `deciding` test separates; `absent` says why a part is missing."""
 
     study: Study
     fusion: Fusion
@@ -180,8 +178,7 @@ class Comparison(Detailed):
 
     @cached_property
     def told_apart(self) -> list[tuple[str, str]]:
-        """The pairs (better, worse) of the one family of tests that decides; those that disagree
-        are left out."""
+        """The pairs (better, worse) of the tests that decide, but those that disagree."""
         unit = self.decides_over
         if not unit or (self.deciding is not None and self.deciding.over == unit):
             return self.separated
@@ -214,8 +211,7 @@ class Comparison(Detailed):
 
     @property
     def decides_over(self) -> str:
-        """Over what the page decides: "datasets", "repeats", "folds", "answers" or "instances"; or
-        ""."""
+        """Over what it decides: "datasets", "repeats", "folds", "answers", "instances" or ""."""
         if self.deciding is not None and not self.deciding.unable:
             return self.deciding.over
         kinds = [one.unit for one in self.instances.values()]
@@ -271,9 +267,8 @@ class Comparison(Detailed):
             *("effect_size", "statistic", "pvalue", "pvalue_corrected"),
         ]
         if self.deciding is None:
-            return pd.DataFrame(
-                columns=[*columns, "pvalue_max_t", "pvalue_nemenyi", "separated", "doubts"]
-            )
+            columns += ["pvalue_max_t", "pvalue_nemenyi", "separated", "doubts"]
+            return pd.DataFrame(columns=columns)
         if self.pairwise is not None:
             rows = self.pairwise.table
         else:  # a single dataset, of which no signed ranks are
@@ -309,8 +304,7 @@ class Comparison(Detailed):
         return pairs.reindex(keys.sort_values(by).index, columns=columns).reset_index(drop=True)
 
     def tests_over(self, unit: str) -> Mapping[str, PairTests]:
-        """By dataset, the tests of pairs over a unit; those over all datasets have an empty
-        name."""
+        """By dataset, the tests of pairs over a unit; the name of those over datasets is empty."""
         if unit == "folds":
             return self.folds
         if unit != "datasets":
@@ -342,11 +336,8 @@ class Comparison(Detailed):
     def untested_over(self, unit: str) -> dict[str, str]:
         """By dataset, why there are no tests over folds, or over instances or answers."""
         start = f"{'instances' if unit == 'answers' else unit}."
-        return {
-            key.removeprefix(start): why
-            for key, why in self.absent.items()
-            if key.startswith(start)
-        }
+        absent = self.absent.items()
+        return {key.removeprefix(start): why for key, why in absent if key.startswith(start)}
 
     @property
     def possible(self) -> pd.DataFrame:
@@ -377,15 +368,10 @@ class Comparison(Detailed):
         """One row a dataset and method, in the order of the ranking of that dataset."""
         flows = self.fusion.flows
         methods = flows.by_measure.methods
-        columns = {
-            "rank": flows.ranks,
-            "phi_plus": flows.plus,
-            "phi_minus": flows.minus,
-            "phi": flows.phi,
-        }
+        phi = {"phi_plus": flows.plus, "phi_minus": flows.minus, "phi": flows.phi}
         order = np.argsort(flows.ranks, axis=1, kind="stable")
         table = {"dataset": self.ranks.index.repeat(len(methods)), "method": methods[order.ravel()]}
-        for name, values in columns.items():
+        for name, values in {"rank": flows.ranks, **phi}.items():
             table[name] = np.take_along_axis(values, order, axis=1).ravel()
         return pd.DataFrame(table)
 
@@ -475,8 +461,7 @@ class Comparison(Detailed):
 
     @cached_property
     def equivalent(self) -> float | None:
-        """How probable it is that the first two differ by no more than the rope; None
-        without one."""
+        """How probable it is that the first two differ by no more than the rope; None without."""
         if (rope := self.options["rope"]) is None:
             return None
         return beyond_pvalues.equivalent(self.tested, self.order[:2], rope)
@@ -493,17 +478,15 @@ class Comparison(Detailed):
 
     @property
     def scenarios(self) -> list[Scenario]:
-        """The fused ranking as asked for, and under other choices; empty where that was not
-        examined."""
+        """The fused ranking as asked for, and under other choices; none if not examined."""
         return [] if self.stability is None else self.stability.sensitivity.scenarios
 
     def survivals(self) -> Survivals | None:
         """What the lead in the fused ranking survives; None where that was not examined."""
         if self.stability is None:
             return None
-        stability = self.stability
-        leader = self.fusion.ranking.index[0]
-        return survivals(stability.sensitivity, stability.leave_one_out, leader)
+        sensitivity, leader = self.stability.sensitivity, self.fusion.ranking.index[0]
+        return survivals(sensitivity, self.stability.leave_one_out, leader)
 
 
 @known_keywords
@@ -761,10 +744,8 @@ def _along_profiles(
         absent["profiles"] = "no two methods carry a loss profile on the same dataset"
         return None
     options: dict[str, Any] = {key: over_folds.get(key) for key in ("protocol", "ratio")}
-    of_study = replace(
-        of_study, notes=tuple(note for note in of_study.notes if note not in study.notes)
-    )  # told with the study
-    return compare_profiles(of_study, alpha=alpha, **options)
+    new = tuple(note for note in of_study.notes if note not in study.notes)
+    return compare_profiles(replace(of_study, notes=new), alpha=alpha, **options)
 
 
 def _with_gaps(study: Study, on: str) -> SkillingsMackResult | None:
@@ -785,9 +766,7 @@ def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 def _tests(
     fusion: Fusion, tested: Tested, ground: Ground, options: Choices, absent: dict[str, str]
 ) -> dict[str, Any]:
-    """The fields of `Comparison` that hold tests over datasets; where these are too few to decide,
-    over blocks of repeats, else over folds or repeats of each dataset.
-    """
+    """The fields of `Comparison` that hold tests over datasets, or by `_over_units`."""
     study, test, n = fusion.study, options["test"], len(tested.ranks)
     out: dict[str, Any] = {"friedman": None}
     posthoc: list[Posthoc] = []
@@ -813,10 +792,8 @@ def _tests(
 
 
 def _over_units(ground: Ground, fusion: Fusion, tested: Tested, on: str) -> list[Posthoc]:
-    """Where datasets are too few: max-T by blocks of repeats with signed ranks beside it, or, where
-    these cannot decide, the tests of each dataset: over the folds of several, or over repeats where
-    nothing else could decide, of what is compared.
-    """
+    """Where datasets are too few: max-T by blocks of repeats, and signed ranks; else tests of each
+    dataset, over the folds of several, or repeats where nothing else could decide."""
     by_fold, study = ground.folds, fusion.study
     measures = study.measures if on == FUSED else [on]
     if study.repeats is not None:

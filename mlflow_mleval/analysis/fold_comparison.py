@@ -110,10 +110,8 @@ class Ordering:
 
 @dataclass(frozen=True, kw_only=True)
 class FoldComparison(PairTests):
-    """What `compare_folds` found. `table` has the headline's p-values, corrected for shared
-    training data; naive_ is the paper's test, NaN where it may not be made. Means have intervals at
-    1 - alpha, `directions` weights per standard deviation, `refusals` tests that were not made,
-    with the reason."""
+    """What `compare_folds` found. P-values of `table` are corrected for shared training data, those
+    of naive_ not (NaN where that is refused); `directions` are weights per standard deviation."""
 
     unit: ClassVar[str] = "folds"
     beside: ClassVar[tuple[str, ...]] = ("naive_",)
@@ -152,34 +150,26 @@ class FoldComparison(PairTests):
 
     @property
     def extent(self) -> str:
-        """What the tests stand on."""
         together = " together" if self.on_measures else ""
         return f"on {self.folds_of_a_pair}{self.on_measures}{together}"
 
     @property
     def about(self) -> str:
-        """What the verdict is about and what it is not."""
         return "this is about data like these, and the folds of one dataset say nothing of others"
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know before believing the verdicts."""
         if self.manova is None or self.manova.pvalue <= self.alpha or not any(self.separated):
             return self.notes
-        doubt = (
-            "Pairs are separated although MANOVA finds no difference (p = "
-            f"{self.manova.pvalue:.2g})."
-        )
-        return (doubt, *self.notes)
+        doubt = "Pairs are separated although MANOVA finds no difference"
+        return (f"{doubt} (p = {self.manova.pvalue:.2g}).", *self.notes)
 
     @property
     def further(self) -> dict[str, pd.DataFrame]:
-        """What folds tell beside the tests of pairs, as tables by name."""
         index = ["method", "fold"]
         wide = self.values.rename_axis(index).reset_index()
         # a measure may be called value itself, but not 0
-        long = wide.melt(index, var_name="measure", value_name=0)
-        values = long.rename(columns={0: "value"})
+        values = wide.melt(index, var_name="measure", value_name=0).rename(columns={0: "value"})
         return {"posthoc": self.posthoc, "means": self.means.reset_index(), "values": values}
 
     def corrected(self, table: pd.DataFrame, n_datasets: int, n_comparisons: int) -> Self:
@@ -229,15 +219,14 @@ class FoldComparison(PairTests):
     def untested(self) -> dict[str, int]:
         """Why pairs among `pairs` could not be tested, and how many for each reason."""
         reasons = self.table["doubt"][self.table["pvalue"].isna()]
-        return dict(reasons.value_counts(sort=False).items())
+        return reasons.value_counts(sort=False).to_dict()
 
     @property
     def folds_of_a_pair(self) -> str:
         """On how many folds a pair stands that could be tested: "10 folds", "8 to 10 folds"."""
         tested = self.table["pvalue"].notna()
         folds = self.table["n"][tested if tested.any() else slice(None)]
-        least = folds.min()
-        most = folds.max()
+        least, most = folds.min(), folds.max()
         return count(most, "fold") if least == most else f"{least} to {count(most, 'fold')}"
 
     @property
@@ -273,12 +262,6 @@ class FoldComparison(PairTests):
         return self.tests.difference * np.where(minimised, -1, 1)
 
     @property
-    def _significant(self) -> Bools:
-        """Pairs x measures: whether a measure alone separates a pair that all together do."""
-        apart = self.table["separated"].to_numpy(bool)
-        return (holm(self.tests.single) <= self.alpha) & apart[:, None]
-
-    @property
     def better(self) -> list[Pair]:
         """The separated pairs (better, worse) of which one is worse on no measure."""
         apart, ahead = self.table["separated"].to_numpy(bool), self._ahead
@@ -292,15 +275,16 @@ class FoldComparison(PairTests):
         """By pair and measure: univariate tests, Holm over the measures of a pair; significant only
         of pairs that the multivariate test separates."""
         p = len(self.measures)
-        a, b = (np.repeat(self.table[name].to_numpy(dtype=object), p) for name in PAIR)
-        significant = self._significant.ravel()
+        a, b, apart = (self.table[x].to_numpy(object).repeat(p) for x in (*PAIR, "separated"))
+        corrected = holm(self.tests.single).ravel()
+        significant = (corrected <= self.alpha) & apart.astype(bool)
         columns = {
             "method_a": a,
             "method_b": b,
             "measure": self.measures * len(self.table),
             "mean_difference": self.tests.difference.ravel(),
             "pvalue": self.tests.single.ravel(),
-            "pvalue_corrected": holm(self.tests.single).ravel(),
+            "pvalue_corrected": corrected,
             "significant": significant,
             "better": np.where(significant, np.where(self._ahead.ravel() > 0, a, b), ""),
         }
@@ -491,8 +475,7 @@ def _joint_tests(
     ratio: float | None,
     refusals: dict[str, str],
 ) -> dict[str, Any]:
-    """MANOVA and Mardia's test on the folds that all have; why there are none goes to
-    `refusals`."""
+    """MANOVA and Mardia's test on the folds that all have; `refusals` gets why one is not made."""
     if values.shape[1] < 2:
         few = f"all methods together have {count(values.shape[1], 'fold')} in common"
         refusals |= {"mardia": few, "manova": refusals.get("manova", few)}
@@ -524,8 +507,7 @@ def _table(
     alpha: float,
     alike: list[str],
 ) -> tuple[pd.DataFrame, list[str]]:
-    """The rows of `FoldComparison.table`, not yet corrected, and the doubts about them as
-    sentences."""
+    """The rows of `FoldComparison.table`, not yet corrected, and sentences of doubt about them."""
     n, p = tests.single.shape
     in_common = np.empty(n, dtype=np.int64)
     scale = np.full(n, np.nan)
@@ -697,10 +679,8 @@ def lost_pairs(comparisons: Iterable[FoldComparison]) -> str:
 def compare_all_folds(
     study: Study, absent: dict[str, str], step: Callable[[], object] = lambda: None, **options: Any
 ) -> dict[str, FoldComparison]:
-    """What the folds of every dataset say, corrected over pairs and datasets; why others could not
-    be tested goes to `absent`, as "folds.DATASET". Measures that follow from others are left out
-    where none are named.
-    """
+    """What the folds of every dataset say, corrected over all; `absent` gets as "folds.DATASET" why
+    others do not. Measures that follow from others are left out where none are named."""
     if study.folds is None:
         return {}
     if options.get("measures") is None:

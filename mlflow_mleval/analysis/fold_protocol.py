@@ -165,8 +165,7 @@ def runs_of(runs: pd.DataFrame, dataset: str, methods: Sequence[str]) -> pd.Data
 def recorded_protocol(
     runs: pd.DataFrame, n_folds: int, declared: Mapping[str, Any]
 ) -> tuple[Protocol, list[str]]:
-    """How the folds came about: the most cautious of what the runs say, or what was declared; and
-    notes of what is not known."""
+    """How folds came about: as declared, or the most cautious of what runs say; and notes."""
     recorded = runs.reindex(columns=["n_train", "n_test"]).map(
         lambda sizes: tuple(sizes) or None if np.ndim(sizes) else sizes
     )
@@ -240,8 +239,7 @@ def disagreement(folds: pd.DataFrame, n_test: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class FoldStatistics:
-    """Several measures of one method over R folds; corrected_low and corrected_high allow for
-    shared training data, low and high do not."""
+    """Measures of one method over R folds; corrected_ allows for shared training data."""
 
     table: pd.DataFrame
     n_folds: int
@@ -324,9 +322,7 @@ class SharedFolds:
     notes: tuple[str, ...]
 
     def table(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The values by (method, fold), all folds of all methods: NaN in those where a method lacks
-        one.
-        """
+        """The values by (method, fold), all folds of all methods; NaN where one is lacking."""
         index = pd.MultiIndex.from_product([self.methods, self.folds], names=["method", "fold"])
         table = frame[~frame.index.duplicated()].reindex(index).astype(float)
         table.loc[~self.whole.ravel()] = np.nan
@@ -339,9 +335,8 @@ class SharedFolds:
     def blocks(
         self, runs: pd.DataFrame, declared: Mapping[str, Any]
     ) -> tuple[list[Protocol], list[Sharing], list[str]]:
-        """How the folds of each method came about; the pairs by the folds that they share, those
-        with most folds first; and notes. Who has most folds says of which kind all are; each method
-        keeps its own ratio."""
+        """How the folds of each method came about (all of the kind of who has most, each with its
+        own ratio); the pairs by the folds that they share, those with most first; and notes."""
         keys = np.column_stack([self.whole, self.recorded])
         kinds, which = np.unique(keys, axis=0, return_inverse=True)
         which, wholes = which.ravel(), kinds[:, :-1].astype(bool)

@@ -75,8 +75,7 @@ class Fusion:
     @property
     def doubts(self) -> list[str]:
         """What holds of measures on some datasets, a line each kind."""
-        datasets = self.ranks.index
-        measures = self.weights.columns
+        datasets, measures = self.ranks.index, self.weights.columns
         kinds = {
             "The same for all methods, so that it tells none apart": self.flows.by_measure.constant,
             "More than half of the weight, which outvotes all other measures": (
@@ -108,8 +107,7 @@ class Fusion:
         return flows.weigh(self.options["weights"], self.options["drop_constant"])
 
     def refit(self, study: Study) -> Fusion:
-        """The same choices applied to another study; what was given by measure is cut down to its
-        own."""
+        """The same choices for another study; what was given by measure is cut down to its own."""
         options = dict(self.options)
         for key, value in options.items():
             if isinstance(value, Mapping):
@@ -165,16 +163,11 @@ def _fused(
         weights = dict(zip(study.measures, weights, strict=True))
     options = {**options, "weights": weights}
     flows = by_measure.weigh(weights, options["drop_constant"])
-    datasets = study.datasets
-    index = pd.Index(datasets, name="dataset"), pd.Index(study.methods, name="method")
-
-    def table(values: Array) -> pd.DataFrame:
-        return pd.DataFrame(values, *index)
-
-    ranks = table(flows.ranks)
-    phi = table(flows.phi)
-    means = {"phi_plus": table(flows.plus).mean(), "phi_minus": table(flows.minus).mean()}
-    ranking = mean_ranking(flows)[["mean_rank", "rank"]].assign(**means, phi=phi.mean())
+    index = pd.Index(study.datasets, name="dataset"), pd.Index(study.methods, name="method")
+    kinds = (flows.ranks, flows.phi, flows.plus, flows.minus)
+    ranks, phi, plus, minus = (pd.DataFrame(values, *index) for values in kinds)
+    means = {"phi_plus": plus.mean(), "phi_minus": minus.mean(), "phi": phi.mean()}
+    ranking = mean_ranking(flows)[["mean_rank", "rank"]].assign(**means)
     ranking = ranking.rename_axis("method").sort_values("rank", kind="stable")
     by_dataset = pd.DataFrame(flows.weights, ranks.index, study.values.columns)
     return Fusion(ranking, ranks, phi, by_dataset, study, options, flows, given)
@@ -207,12 +200,9 @@ def mean_ranking(flows: WeighedFlows) -> pd.DataFrame:
 
 
 def v_shape(table: pd.DataFrame) -> pd.DataFrame:
-    """Net flows by one measure, larger is better: V-shape preference up to its range on a
-    dataset."""
-    spread = (table.max(axis=1) - table.min(axis=1)).replace(0, 1)
-    return table.sub(table.mean(axis=1), axis=0).div(spread, axis=0) * (
-        table.shape[1] / (table.shape[1] - 1)
-    )
+    """Net flows by one measure, larger is better: V-shape preference up to its range by dataset."""
+    m, spread = table.shape[1], (table.max(axis=1) - table.min(axis=1)).replace(0, 1)
+    return table.sub(table.mean(axis=1), axis=0).div(spread, axis=0) * (m / (m - 1))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -224,8 +214,7 @@ NOISE = 1e-12
 
 @dataclass(frozen=True)
 class Redundancy:
-    """Which measures are redundant, by their mean absolute correlation, and what the fused ranking
-    does without them."""
+    """Which measures are redundant, and what the fused ranking does without them."""
 
     max_correlation: float
     fusion: Fusion
@@ -268,9 +257,8 @@ class Redundancy:
 
 
 def correlation_of(study: Study) -> pd.DataFrame:
-    """Pearson correlation of the measures of a completed study over methods: absolute value of the
-    mean over datasets; what is constant on one counts as 0 there, as in Figure 3 of Eftimov & Kocev
-    (2019)."""
+    """Pearson correlation of measures over methods: absolute value of the mean over datasets; what
+    is constant on one counts as 0 there, as in Figure 3 of Eftimov & Kocev (2019)."""
     values = study_cells(study)
     if values.shape[1] < 3:
         raise ValueError(
@@ -373,14 +361,12 @@ class Scenario:
 
     @property
     def leaders(self) -> list[str]:
-        """Who leads."""
         return first_ranked(self.ranking["rank"].dropna())
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The ranking under other functions, weights and policies, what was asked for first, and why
-    some give none."""
+    """The ranking under other choices, the one asked for first, and why some give none."""
 
     scenarios: list[Scenario]
     impossible: dict[str, str]
@@ -404,8 +390,7 @@ _INTERVAL_COLUMNS = [
 
 def _share_where_crossed(now: Array, there: Array) -> Array:
     """At which share of the way differences reach or leave zero; infinity where they do not."""
-    now = _clean(now)
-    there = _clean(there)
+    now, there = _clean(now), _clean(there)
     crosses = np.where(now == 0, there != 0, there < 0)
     return np.divide(now, now - there, out=np.full(now.shape, np.inf), where=crosses)
 
@@ -439,9 +424,8 @@ def sensitivity(
 
     def examine(by: Study, flows: WeighedFlows, varies: str, how: list[str], asked: bool) -> None:
         ranking = mean_ranking(flows).reindex(study.methods).rename_axis("method")
-        columns = ranking[["rank", "phi", "mean_rank"]]
+        columns, n = ranking[["rank", "phi", "mean_rank"]], len(by.datasets)
         function, weighed = how
-        n = len(by.datasets)
         one = Scenario(varies, function, weighed, by.missing, n, asked, columns, by, flows)
         tried.append(one)
 
@@ -478,10 +462,8 @@ class Stability:
 
     @cached_property
     def intervals(self) -> pd.DataFrame:
-        """How far the weight of each measure alone may move before the leaders (or, with order_ in
-        front, the ranking) change, and who leads beyond: exactly, from the share of the way to one
-        measure alone, or to the others alone, at which mean net flows, which are lines in it,
-        cross. A tie ends one."""
+        """How far each weight alone may move before the leaders (order_: the ranking) change or
+        tie, and who leads beyond: exactly, for mean net flows are lines in it."""
         methods = list(self.fusion.ranking.index)
         flows, weights = _by_measure(self.fusion, methods)
         now = np.einsum("dmj,dj->dm", flows, weights)
@@ -496,10 +478,8 @@ class Stability:
             rest = now - weights[:, [j]] * flows[:, :, j]
             without = np.divide(rest, others, out=now.copy(), where=others > TIE)
             least = np.mean(others[:, 0] <= TIE)
-            ends = {
-                "low": (without.mean(axis=0), least),
-                "high": (flows[:, :, j].mean(axis=0), 1.0),
-            }
+            alone = flows[:, :, j].mean(axis=0)
+            ends = {"low": (without.mean(axis=0), least), "high": (alone, 1.0)}
             for side, (there, limit) in ends.items():
                 # the share of the way at which the order, or the lead, changes; methods best first
                 order = _share_where_crossed(mean[:-1] - mean[1:], there[:-1] - there[1:])
@@ -521,17 +501,10 @@ class Stability:
 
     @cached_property
     def smallest_change(self) -> pd.Series | None:
-        """The smallest change of one weight, the others rescaled, that costs the leader the
-        lead."""
+        """The smallest change of one weight, others rescaled, that costs the leader the lead."""
         moves = [
-            {
-                "measure": measure,
-                "weight": row.weight,
-                "to": to,
-                "change": to - row.weight,
-                "rival": by,
-            }
-            for measure, row in self.intervals.iterrows()
+            {"measure": m, "weight": row.weight, "to": to, "change": to - row.weight, "rival": by}
+            for m, row in self.intervals.iterrows()
             for to, by in ((row.weight_low, row.rival_low), (row.weight_high, row.rival_high))
             if by is not None
         ]
@@ -544,21 +517,18 @@ class Stability:
         the simplex (SMAA-2, Lahdelma & Salminen 2001); those that tie share."""
         n_resamples = at_least_one(self.n_resamples, "n_resamples")
         methods = list(self.fusion.ranking.index)
-        measures = self.fusion.study.measures
         mean = _by_measure(self.fusion, methods)[0].mean(axis=0)
-        m = len(methods)
+        m, n_measures = mean.shape
         rng = np.random.default_rng(self.seed)
         counts = np.zeros((m, m))
         for part in slices(n_resamples, max(CHUNK // m, 1)):
-            weights = rng.dirichlet(np.ones(len(measures)), size=part.stop - part.start)
-            best, worst = tied_places(-weights @ mean.T)
-            counts += place_shares(best, worst)
+            weights = rng.dirichlet(np.ones(n_measures), size=part.stop - part.start)
+            counts += place_shares(*tied_places(-weights @ mean.T))
         return pd.DataFrame(counts / n_resamples, methods, pd.RangeIndex(1, m + 1, name="rank"))
 
     @cached_property
     def leave_one_out(self) -> LeaveOneOut | None:
-        """Whether the order depends on a third method: all is computed again without each; None
-        with two methods."""
+        """Whether the order depends on a third method: all anew without each; None of two."""
         methods = list(self.fusion.ranking.index)
         if len(methods) < 3:
             return None
@@ -566,8 +536,7 @@ class Stability:
         by_position = self.fusion.flows.by_measure.methods
         order = by_position.get_indexer(methods)
         ranks = np.full((len(methods),) * 2, np.nan)
-        leaders = []
-        turned = []
+        leaders, turned = [], []
         for i, gone in enumerate(order):
             phi = self.fusion.without(gone).phi.mean(axis=0)
             rank = np.insert(tied_ranks(-phi), gone, np.nan)
@@ -607,8 +576,7 @@ class Stability:
         for key, made in tried.items():
             there = set(made.ranking["rank"].dropna().index)
             stayed = set(self.again(made.study, made.flows))
-            stay = [float(pair in stayed) if there.issuperset(pair) else None for pair in pairs]
-            rows[key] = stay
+            rows[key] = [float(p in stayed) if there.issuperset(p) else None for p in pairs]
         stays = pd.DataFrame.from_dict(rows, orient="index", dtype=float)
         stays.columns = pd.Index(pairs if rows else [], tupleize_cols=False)
         return Separations(stays)
@@ -658,8 +626,7 @@ def survivals(found: Sensitivity, without: LeaveOneOut | None, leader: str) -> S
 
 @dataclass(frozen=True)
 class Separations:
-    """Other choices (what, which) x pairs: whether the same test still separates them; NaN where
-    one of the two is gone."""
+    """Other choices x pairs: whether the test still separates them; NaN where one is gone."""
 
     stays: pd.DataFrame
 
@@ -683,9 +650,7 @@ class Retest:
 
     def __call__(self, study: Study, flows: WeighedFlows) -> list[tuple[str, str]]:
         """The separated pairs (better, worse)."""
-        index = pd.Index(study.datasets)
-        columns = pd.Index(study.methods)
-        t = self.tested
+        index, columns, t = pd.Index(study.datasets), pd.Index(study.methods), self.tested
         if min(len(index), len(columns)) < 2 or t.control not in (None, *columns):
             return []
         phi, ranks = (pd.DataFrame(x, index, columns) for x in (flows.phi, flows.ranks))
@@ -699,12 +664,9 @@ COMPANIONS = 60
 
 
 def needed_by(flows: pd.DataFrame, result: MaxTResult, fusion: Fusion | None) -> pd.DataFrame:
-    """One row a separation by max-T: the datasets, and the other methods, without which its
-    statistic falls below the critical value."""
-    pairs = result.significant_pairs
-    c = critical(result)
-    n = len(flows)
-    names = flows.index.tolist()
+    """One row a separation by max-T: the datasets and other methods without which it falls."""
+    pairs, c = result.significant_pairs, critical(result)
+    n, names = len(flows), flows.index.tolist()
     needed: dict[Any, list[Any]] | None = None
     if fusion is not None and 2 < len(flows.columns) <= COMPANIONS:
         needed = {pair: [] for pair in pairs}
@@ -721,8 +683,7 @@ def needed_by(flows: pd.DataFrame, result: MaxTResult, fusion: Fusion | None) ->
         block = pairs[part]
         d = _better_less_worse(flows.to_numpy(), flows.columns, block)
         left, size = d.sum(axis=0) - d, np.sqrt((d**2).sum(axis=0) - d**2)
-        again = ratio(left, size)
-        falls = again * np.sqrt(n / (n - 1)) < c
+        falls = ratio(left, size) * np.sqrt(n / (n - 1)) < c
         for (a, b), which in zip(block, falls.T, strict=True):
             rows.append((a, b, list(compress(names, which)), needed and needed[a, b]))
     return pd.DataFrame(rows, columns=["better", "worse", "jackknife", "companions"])
@@ -757,8 +718,7 @@ def collected(
     of_training = [note for note in study.notes if note.startswith(TRAINING_DOUBT)]
     unsure = study.unsure("dataset")
     doubts = [*([unsure] if unsure else []), *of_training, *could_turn]
-    omnibus = tests["friedman"]
-    decides = tests["deciding"]
+    omnibus, decides = tests["friedman"], tests["deciding"]
     if (
         decides is not None
         and decides.over == "datasets"
@@ -772,8 +732,7 @@ def collected(
     if study.filled:
         alone = decides is not None and not decides.by_mean_ranks and not counted
         doubts.append(_about_missing(study, alone))
-    doubts += [*study.notes, *left_out(study.excluded), *fusion.doubts]
-    doubts += warned
+    doubts += [*study.notes, *left_out(study.excluded), *fusion.doubts, *warned]
     return tuple(dict.fromkeys(doubts))
 
 
@@ -835,11 +794,8 @@ def leaning(
 
 
 def turning(fusion: Fusion, again: Retest | None, lean: list[Any]) -> list[str]:
-    """Doubts that could turn the fused answer: two methods, what weights favour, what was
-    filled."""
-    doubts = []
-    options = fusion.options
-    measures = fusion.weights.columns
+    """Doubts that could turn the fused answer: two methods, the weights, what was filled."""
+    doubts, options, measures = [], fusion.options, fusion.weights.columns
     if len(fusion.ranking) == 2 and not any(options[key] is not None for key in "pqs"):
         doubts.append(
             "With two methods the fused ranking counts the measures that each wins, by their "

@@ -74,9 +74,7 @@ _LOOKS = 8
 
 @dataclass(frozen=True)
 class Differences:
-    """What candidate and champion share: candidate minus champion, units x measures, turned so that
-    more is better; NaN is missing.
-    """
+    """Candidate minus champion, units x measures, turned so that more is better; NaN is missing."""
 
     differences: pd.DataFrame
     #: By name, which units belong to a part that can block, or the part's own differences, which
@@ -102,9 +100,8 @@ class Differences:
     @cached_property
     def numbers(self) -> Places | None:
         """By unit the number of its cluster, if there are any."""
-        if self.clusters is None:
-            return None
-        return cluster_numbers(self.clusters, len(self.differences))
+        given = self.clusters
+        return None if given is None else cluster_numbers(given, len(self.differences))
 
     @property
     def lost(self) -> int:
@@ -120,8 +117,7 @@ class Differences:
 @dataclass(frozen=True)
 class Terms:
     """What is asked of a candidate: measures without a margin are reported without a verdict, and
-    `anytime` decides by bets, in the order of the rows.
-    """
+    `anytime` decides by bets, in the order of the rows."""
 
     margins: Mapping[str, float]
     improve: tuple[str, ...] = ()
@@ -161,14 +157,8 @@ class GateTests:
 
 
 def gate_tests(units: Differences, terms: Terms) -> GateTests:
-    """Ship, block, or run more: both errors are at most alpha.
-
-    Of single answers a p-value is the larger of two. Sign changes take differences to be symmetric:
-    few answers that differ are not, and of few answers the sums form a lattice. The score statistic
-    has the variance of the likeliest distribution under the hypothesis, in which the worst unit may
-    have been unseen (Tango's for differences of -1, 0 and 1), and Student's t with n - 1 degrees.
-    Of means of many answers it is the larger of sign changes and a t test; five units at least.
-    """
+    """Ship, block, or run more: both errors are at most alpha. A p-value is the larger of two: of
+    sign changes, which take differences to be symmetric, and of `Sample.pvalue`, which does not."""
     if terms.anytime and units.means:
         raise ValueError(
             "`anytime` takes single answers or instances, got means of many. Leave it out."
@@ -227,8 +217,7 @@ class _Bets(NamedTuple):
 
     def capital(self, centre: float, sign: int = 1) -> Array:
         """Log of the capital after each unit of bets that the mean is no larger than this; if the
-        sign is -1, no smaller. Without a bound there is none.
-        """
+        sign is -1, no smaller. Without a bound there is none."""
         most_lost = self.bound + sign * centre
         if not most_lost > 0:  # no unit can be as bad as that, or nobody knows
             return np.full(len(self.values), nan if isnan(most_lost) else inf)
@@ -256,8 +245,7 @@ class _Bets(NamedTuple):
 @dataclass(frozen=True)
 class _Rows:
     """Measures on slices, and by independent unit the sums of their differences and how many these
-    are, rows x units. One look: sign changes together with Student's t.
-    """
+    are, rows x units. One look: sign changes together with Student's t."""
 
     #: Beside columns that are shown: bound, floor (minus the margin), whether it must be better
     #: (wanted), and what it lacks to be judged.
@@ -304,9 +292,7 @@ class _Rows:
 
     @cached_property
     def asked(self) -> list[tuple[int, float]]:
-        """What the means of rows must be above for SHIP: the floor and, where they must be better,
-        zero.
-        """
+        """What means of rows must be above for SHIP: the floor and, where gain is wanted, zero."""
         whole = self.table.loc[self.judged].query("slice == @ALL")
         floors = [*whole["floor"].items()]
         return floors + [(k, 0.0) for k in whole.index[whole["wanted"]]]
@@ -342,8 +328,7 @@ class _Rows:
 
     def _limits(self, critical: ArrayLike, level: float, sign: int) -> Array:
         """The means beyond which, downwards or, if the sign is -1, upwards, the statistic of sign
-        changes is larger than this, and the p-value by t smaller than the level.
-        """
+        changes is larger than this, and the p-value by t smaller than the level."""
         low, high = Moments.of(self.sums, self.sizes).limits(critical)
         ends = self.table["bound"].fillna(inf)
         starts = np.clip(low if sign > 0 else high, -ends, ends)
@@ -355,9 +340,7 @@ class _Rows:
 
     @cached_property
     def at_most(self) -> dict[str, Array]:
-        """P-values of no harm beyond the margin, corrected over all rows, and what means may be at
-        the most.
-        """
+        """P-values of no harm beyond the margin, corrected over all rows; upper limits of means."""
         alpha, at, floors = self.terms.alpha, self.judged, self.table["floor"].to_numpy()
         pvalues, most, level = np.ones(len(floors)), inf, alpha
         if len(at):
@@ -376,9 +359,7 @@ class _Rows:
 
     @cached_property
     def at_least(self) -> dict[str, Array]:
-        """P-values of harm of the margin or more, and of no gain, each by itself, and what means
-        are at the least.
-        """
+        """P-values of harm of the margin, and of no gain, uncorrected; lower limits of means."""
         rises, alpha, table = -self.drawn, self.terms.alpha, self.table
         better = pd.Series(nan, table.index)
         if len(wanted := table.index[table["wanted"]]):
@@ -411,8 +392,7 @@ class _Rows:
 
 class _Looks(_Rows):
     """Any number of looks: by the largest capital of bets so far, corrected over all rows with a
-    margin and a bound, since those that are too small today may be judged tomorrow.
-    """
+    margin and a bound, since those that are too small today may be judged tomorrow."""
 
     def _bets(self, centres: ArrayLike, sign: int) -> Array:
         pairs = zip(self.bets, np.broadcast_to(centres, len(self.bets)), strict=True)
@@ -420,7 +400,6 @@ class _Looks(_Rows):
 
     @cached_property
     def at_most(self) -> dict[str, Array]:
-        """See `_Rows`."""
         family, own = self.table[["margin", "bound"]].notna().all(axis=1), self.terms.alpha
         pvalues, levels = np.ones(len(family)), np.full(len(family), own)
         pvalues[self.judged] = self._bets(self.table["floor"], -1)[self.judged]
@@ -432,7 +411,6 @@ class _Looks(_Rows):
 
     @cached_property
     def at_least(self) -> dict[str, Array]:
-        """See `_Rows`."""
         return {
             "low": np.array([bets.limit(self.terms.alpha, 1) for bets in self.bets]),
             "pvalue_not_worse": self._bets(self.table["floor"], 1),
@@ -448,8 +426,7 @@ def _of_length_one(rows: Array) -> Array:
 
 def _sums(columns: Array, terms: Terms) -> Array:
     """Draws x columns: sums of columns of length one under common changes of sign, those of the
-    data first. Of many units, what those add that hold little of the squares is normal.
-    """
+    data first. Of many units, what those add that hold little of the squares is normal."""
     large = (columns**2 > 1 / _ALIKE).any(axis=1) | (len(columns) <= UNITS)
     signs = Signs(int(large.sum()), terms.n_resamples, terms.seed, one_sided=True)
     sums = signs.sums(columns[large]) if large.any() else np.zeros((1, columns.shape[1]))
@@ -466,8 +443,7 @@ def _sums(columns: Array, terms: Terms) -> Array:
 
 def _normal(columns: Array, terms: Terms) -> Array:
     """Draws x columns: normal values with the covariances that the sums of the columns have under
-    common changes of sign; as many as there are other changes.
-    """
+    common changes of sign; as many as there are other changes."""
     n = Signs(len(columns), terms.n_resamples, one_sided=True).changes - 1
     return normal_draws(columns.T @ columns, n, terms.seed)
 
@@ -479,10 +455,8 @@ def _normal(columns: Array, terms: Terms) -> Array:
 def needed_units(
     units: Differences, terms: Terms, evidence: float | None = None
 ) -> dict[str, float]:
-    """`GateTests.needed`, by the gate on futures: samples of the units seen, of which the sign is
-    drawn where the two are to be equal; what is lost is lost again. `evidence` is what a ledger
-    asks for.
-    """
+    """`GateTests.needed`, by gates on samples of the units seen (of random sign where the two are
+    to be equal), what is lost lost again; a ledger asks for `evidence`."""
     seen = _Rows.of(units, units.differences, terms)
     counted = _Rows.of(units, units.counted, terms)
     n = counted.sums.shape[1]
@@ -516,8 +490,7 @@ def needed_units(
 @dataclass(frozen=True)
 class _Future:
     """Gates on units of the kinds of those seen, each with its share: the rows of what must pass,
-    and what blocks, kinds x rows; where bets decide, the capital that it takes.
-    """
+    and what blocks, kinds x rows; where bets decide, the capital that it takes."""
 
     rows: _Rows
     falls: Array
@@ -562,8 +535,7 @@ class _Future:
 
     def _passes(self, k: int, centre: float, times: Array) -> Bools:
         """By future (a row of `times` says how often each kind is in it) whether the mean of a row
-        is shown to be larger, by the evidence if any is asked for.
-        """
+        is shown to be larger, by the evidence if any is asked for."""
         x, units = self.rows.excess(centre)[k], self.rows.units
         worst = self.rows.table.at[k, "bound"] + centre
         if self.evidence is not None:
@@ -596,8 +568,7 @@ def _doubts(units: Differences, rows: _Rows, unknown: Sequence[str]) -> Iterable
     table = rows.table
     if len(few := table["slice"][table["lacks"] == _FEW].unique()):
         yield f"Slices of {_FEW} are not judged: {some(few)}."
-    without = table["measure"][table["margin"].isna() & (table["slice"] == ALL)]
-    if len(without):
+    if len(without := table["measure"][table["margin"].isna() & (table["slice"] == ALL)]):
         yield f"Without a margin, and so without a verdict: {some(without)}."
     yield from cluster_doubts(units.clusters, units.numbers)
     independent = rows.sums.shape[1]
@@ -634,8 +605,7 @@ class Entry:
 
 def ledger_level(alpha: float, number: int, ships: int, error: str = "fdr") -> float:
     """The level of a gate of a ledger by e-LOND (Xu & Ramdas 2024): of what is shipped at most a
-    share alpha is wrong on average; for error="family" nothing is wrong with 1 - alpha.
-    """
+    share alpha is wrong on average; for error="family" nothing is wrong with 1 - alpha."""
     spent = alpha * 6 / (pi * number) ** 2
     return min(spent * (ships + 1), 1.0) if error == "fdr" else spent
 
@@ -650,9 +620,7 @@ class Changed(NamedTuple):
 
 
 class Stands(NamedTuple):
-    """A decision of an earlier look, which stands: when it was made, on how many units, and what
-    these units would decide anew.
-    """
+    """An earlier decision, which stands: when, on how many units, what these would decide anew."""
 
     decision: Decision
     time: str

@@ -1,17 +1,12 @@
-r"""Would one method be better than another on the next dataset?
+"""Would one method be better than another on the next dataset?
 
-The hierarchical correlated t test over datasets and folds.
-
-Corani, Benavoli, Demšar, Mangili & Zaffalon (2017), "Statistical comparison of classifiers through
-Bayesian hierarchical modelling", Machine Learning 106, 1817-1837. The differences of dataset i over
-its folds or repeats are normal about :math:`\mu_i` with standard deviation :math:`\sigma_i` and
-correlate by :math:`\rho`; the :math:`\mu_i` are Student's t about :math:`\mu_0` with scale
-:math:`\sigma_0` and :math:`\nu` degrees of freedom. The priors are the paper's.
+The hierarchical correlated t test over datasets and folds of Corani, Benavoli, Demšar, Mangili &
+Zaffalon (2017), with their priors; see `hierarchical_t` for the model.
 
 It is integrated, not sampled. The spread of a dataset has a closed form. Its mean is integrated
-over nodes about the data and about :math:`\mu_0`, each set as dense as its distribution is narrow.
-What is left, :math:`\mu_0, \sigma_0, \nu`, is integrated over a grid: coarse ones find where the
-posterior is, and a fine one measures it.
+over nodes about the data and about mu_0, each set as dense as its distribution is narrow.
+What is left, mu_0, sigma_0 and nu, is integrated over a grid: coarse ones find where the posterior
+is, and a fine one measures it.
 """
 
 from __future__ import annotations
@@ -76,9 +71,8 @@ class HierarchicalT:
     warnings: tuple[str, ...] = ()
 
     def without_far(self) -> tuple[HierarchicalT, list[str]]:
-        """The test without what it says of pairs that are far from its model, and these pairs: at
-        .05 fewer datasets lie beyond the rope than it says of the next, or more as it draws them.
-        """
+        """The test without what it says of pairs far from its model, and these pairs: at .05 fewer
+        datasets lie beyond the rope than it says of the next, or more as it draws them."""
         far = []
         for row in self.table.itertuples():
             same = rows_of_pair(self.shrunken, row.method_a, row.method_b)
@@ -169,8 +163,7 @@ def hierarchical_pairs(
     directions: Mapping[str, str],
     credible_level: float = 0.95,
 ) -> dict[str, HierarchicalT]:
-    """`hierarchical_t` of every pair on every measure, of tables folds or repeats x methods by
-    measure and dataset."""
+    """`hierarchical_t` of every pair by measure, of tables folds or repeats x methods."""
     by_measure = {}
     for measure, tables in values.items():
         sign = -1.0 if directions[measure] == "min" else 1.0
@@ -211,18 +204,15 @@ def _found(
             f"known to within {within}, the rule of the authors of the model."
         )
     if (n_datasets := int(rows["n"].min())) < FEW:
-        told.append(
-            f"{count(n_datasets, 'dataset')} say little about how far the next one may differ "
-            "from them."
-        )
+        few = count(n_datasets, "dataset")
+        told.append(f"{few} say little about how far the next one may differ from them.")
     return HierarchicalT(rows, pd.concat(shrunken, ignore_index=True), rope, level, tuple(told))
 
 
 def _test(
     gaps: Mapping[Any, Array], rho: Array, rope: float, level: float
 ) -> tuple[dict[str, float], pd.DataFrame, Bools]:
-    """One pair: the posterior in numbers, that of each dataset, and where differences do
-    not vary."""
+    """One pair: the posterior, that of each dataset, and where differences do not vary."""
     data, constant = _data(gaps, rho, checked_rope(rope, "the measure"))
     found = posterior(data)
     better = special.stdtr(found.freedom, (found.centre - rope) / found.among)
@@ -252,13 +242,10 @@ def _test(
 
 
 def _data(gaps: Mapping[Any, Array], rho: Array, rope: float) -> tuple[Data, Bools]:
-    """What the model needs, and where differences do not vary; ValueError where nothing can be
-    learned."""
+    """What the model needs, and where differences do not vary; ValueError if nothing is learned."""
     if len(gaps) < 2:
-        raise ValueError(
-            f"`differences` must be of at least two datasets, got {len(gaps)}. On one, use "
-            "`bayesian_t`."
-        )
+        text = f"`differences` must be of at least two datasets, got {len(gaps)}."
+        raise ValueError(f"{text} On one, use `bayesian_t`.")
     rows = list(gaps.values())
     n = np.array([len(row) for row in rows])
     if bad := [d for d, row in gaps.items() if len(row) < 2 or not np.isfinite(row).all()]:
@@ -326,8 +313,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Posterior:
-    """Points of the posterior of one pair, their masses, and the log-likelihood of each dataset
-    there."""
+    """Points of the posterior of one pair, their masses, and log-likelihoods by dataset."""
 
     centre: Array
     among: Array
@@ -356,8 +342,7 @@ class Posterior:
 
 
 def posterior(data: Data) -> Posterior:
-    """Of mu_0 (cells in arsinh of its error), log sigma_0 and log(nu - 1), on a grid; each grid
-    finds where the next, narrower one lies."""
+    """On a grid of mu_0 (in arsinh of its error), log sigma_0, log(nu - 1), narrowed twice."""
     width = data.width
     scale = 1 / np.sqrt((1 / width**2).sum())
     middle = float(np.median(data.mean))
@@ -397,22 +382,18 @@ def posterior(data: Data) -> Posterior:
 
 
 def _local(data: Data, centre: Array, among: Array, freedom: Array) -> Array:
-    """Log of the integral over mu_i of likelihood times t density, datasets x points: nodes about
-    the mean of the dataset and about mu_0, a node counting for its share of the place, so that
-    either sum converges fast."""
+    """Log of the integral over mu_i of likelihood times t density, datasets x points; a node about
+    either mean counts for its share of the place, so that both sums converge fast."""
     n = len(data.mean)
     centre, among = (x.reshape(-1, 1) for x in np.meshgrid(centre, among, indexing="ij"))
-    stretch = np.sinh(NODES)
-    slope = np.cosh(NODES)
-    mean = data.mean[:, None, None]
-    width = data.width[:, None, None]
+    stretch, slope = np.sinh(NODES), np.cosh(NODES)
+    mean, width = data.mean[:, None, None], data.width[:, None, None]
     about_data = mean + width * stretch
     likelihood = np.exp(data.log_likelihood(about_data)) * width * slope
     powers = (freedom + 1) / 2
     density = np.exp(_log_t(stretch[:, None], freedom))
     out = np.empty((n, len(centre), len(freedom)))
-    size = max(1, BLOCK // (n * len(NODES) * len(freedom)))
-    for at in slices(len(centre), size):
+    for at in slices(len(centre), max(1, BLOCK // (n * len(NODES) * len(freedom)))):
         c, a = centre[at], among[at]
         # squared distances of neighbours in the own and in the other set
         other = a**2 + (about_data - c) ** 2
@@ -477,10 +458,8 @@ MEASURES_AT_MOST = 2
 
 @dataclass(frozen=True)
 class NextDataset:
-    """What the folds or repeats of several datasets say about the next one: by measure every pair
-    of the best methods, the ropes and where these come from; by dataset the correlation that was
-    assumed, or why it is absent.
-    """
+    """What folds or repeats say about the next dataset: by measure the pairs of the best methods,
+    and ropes; by dataset the correlation that was assumed, or why it is absent."""
 
     over: str
     pairs: Mapping[str, HierarchicalT]
@@ -558,9 +537,7 @@ def _comparable_values(
     study: Study, over: str, values: pd.DataFrame, declared: Declared
 ) -> tuple[dict[str, pd.DataFrame], dict[str, float], dict[str, str], list[str]]:
     """By dataset the values that can be compared, their correlation, or why not; and notes."""
-    frames: dict[str, pd.DataFrame] = {}
-    rho: dict[str, float] = {}
-    absent: dict[str, str] = {}
+    frames, rho, absent = dict[str, pd.DataFrame](), dict[str, float](), dict[str, str]()
     notes: list[str] = []
     for dataset in study.datasets:
         if dataset not in values.index.get_level_values(0):

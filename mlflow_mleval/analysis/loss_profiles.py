@@ -237,8 +237,7 @@ def gather_profiles(
     notes: Iterable[str] = (),
     source: Mapping[str, Any] | None = None,
 ) -> Profiles:
-    """Profiles from what is known of each pair; those with another number of labels than most on
-    the dataset go to `absent`."""
+    """Profiles of pairs; of other numbers of labels than most on a dataset they are `absent`."""
     absent = dict(absent or {})
     by_dataset: dict[str, Counter[int]] = {}
     for (dataset, _), k in n_labels.items():
@@ -246,12 +245,12 @@ def gather_profiles(
     common = {dataset: counts.most_common(1)[0][0] for dataset, counts in by_dataset.items()}
     read = {}
     for pair, rows in errors.items():
-        if n_labels[pair] == common[pair[0]]:
+        own, most = n_labels[pair], common[pair[0]]
+        if own == most:
             read[pair] = rows
         else:
             absent[_named(pair)] = (
-                f"it has {n_labels[pair]} labels and most methods on the dataset have "
-                f"{common[pair[0]]}"
+                f"it has {own} labels and most methods on the dataset have {most}"
             )
     return Profiles(
         read,
@@ -298,10 +297,8 @@ _CORRECTION = "largest t over the parameters, then Holm over all pairs of all da
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileComparison(Plotted, PairTests):
-    """What `compare_profiles` found; 0 is the best loss. `table` has a row a dataset, pair and
-    parameter, its p-values corrected over parameters and pairs. Of `curves`, low and high are
-    pointwise Student's intervals over folds. A crossing is certain where a significant parameter is
-    on either side. The chance that any row of `claims` is wrong is at most alpha."""
+    """What `compare_profiles` found; 0 is the best loss. Intervals of `curves` are pointwise; any
+    of `claims` is wrong with chance alpha; crossings are certain between significant parameters."""
 
     unit: ClassVar[str] = "profiles"
 
@@ -316,17 +313,14 @@ class ProfileComparison(Plotted, PairTests):
 
     @property
     def test(self) -> str:
-        """The test that decides, as the beginning of a sentence."""
         return "The largest t over the parameters"
 
     @property
     def extent(self) -> str:
-        """What the tests stand on."""
         return f"over the folds of {count(len(self.datasets), 'dataset')}"
 
     @property
     def about(self) -> str:
-        """What the verdict is about and what it is not."""
         return (
             "this is about some parameter of the profile, and the folds of one dataset say nothing "
             "of others"
@@ -335,14 +329,9 @@ class ProfileComparison(Plotted, PairTests):
     @cached_property
     def ratios(self) -> pd.DataFrame:
         """`table` by (dataset, method_a, method_b, parameter), under the names of its CSV."""
-        names = {
-            "position": "position",
-            "ratio": "ratio",
-            "pvalue_corrected": "pvalue",
-            "separated": "significant",
-        }
-        rows = self.table.set_index(["dataset", "method_a", "method_b", "parameter"])
-        return rows[list(names)].rename(columns=names)
+        rows = self.table.set_index(["dataset", *PAIR, "parameter"]).drop(columns="pvalue")
+        rows = rows.rename(columns={"pvalue_corrected": "pvalue", "separated": "significant"})
+        return rows[["position", "ratio", "pvalue", "significant"]]
 
     @property
     def datasets(self) -> list[str]:
@@ -377,20 +366,13 @@ class ProfileComparison(Plotted, PairTests):
     def patterns(self) -> pd.DataFrame:
         """One row a dataset and pair, the one that is ahead at small parameters first: crossings,
         parameter and position of the first, certain (whether any is), tied (equal everywhere)."""
-        keys = ["dataset", "method_a", "method_b"]
+        keys = ["dataset", *PAIR]
         above = self.ratios["ratio"] - 1
-        ahead = (
-            np.sign(above).where(above.abs() > _EQUAL_RATIO).groupby(level=keys, sort=False).first()
-        )
-        table = ahead.rename("ahead").reset_index()
+        ahead = np.sign(above).where(above.abs() > _EQUAL_RATIO).rename("ahead")
+        table = ahead.groupby(level=keys, sort=False).first().reset_index()
         grouped = self.crossings.sort_values("parameter", kind="stable").groupby(keys)
-        lines = pd.DataFrame(
-            {
-                "crossings": grouped.size(),
-                "certain": grouped["certain"].any(),
-                **grouped[["parameter", "position"]].first(),
-            }
-        )
+        first = grouped[["parameter", "position"]].first()
+        lines = first.assign(crossings=grouped.size(), certain=grouped["certain"].any())
         table = table.join(lines, on=keys)
         table["crossings"] = table["crossings"].fillna(0).astype(int)
         table["certain"] = table["certain"].eq(True)
@@ -492,10 +474,8 @@ def compare_profiles(
     probability(alpha, "alpha")
     refuse_keywords(compare_profiles, declared, Declared.__annotations__)
     if not profiles.errors:
-        raise ValueError(
-            "`profiles` must hold at least one profile, got none. Log runs with labels or scores "
-            "first."
-        )
+        text = "`profiles` must hold at least one profile, got none."
+        raise ValueError(f"{text} Log runs with labels or scores first.")
     summaries = profiles.awareness(family)
     absent = dict(profiles.absent)
     warnings = list(profiles.notes)
@@ -594,9 +574,8 @@ class Request:
 
 
 class OnDataset:
-    """Curves with bands, differences of pairs, and their t tests over folds, on one dataset. Arrays
-    are pairs x parameters: mean losses, p-values corrected `along` the parameter and over pairs,
-    `counts` of folds."""
+    """Curves with bands and t tests of pairs over folds, on one dataset; arrays are pairs x
+    parameters, p-values corrected `along` the parameter and then over pairs."""
 
     def __init__(self, asked: Request, dataset: str):
         self.asked = asked
@@ -658,9 +637,8 @@ class OnDataset:
         if shared is None:
             return
         if shared.excluded:
-            absent[f"{key}: {some(e.name for e in shared.excluded)}"] = (
-                "fewer than two folds in common with each other method"
-            )
+            few = "fewer than two folds in common with each other method"
+            absent[f"{key}: {some(e.name for e in shared.excluded)}"] = few
         if len(self.a):
             self._test(shared, sharings, shared.cube(shared.table(frame)))
 

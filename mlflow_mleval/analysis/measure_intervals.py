@@ -114,10 +114,8 @@ def measure_intervals(
             sums = added if units is None else np.bincount(units, added)
             errors[m] = np.sqrt(sums @ (sums / (1 - sizes / sizes.sum())))
         error = values.index.map(errors).to_numpy(float)
-        value, (low, high) = (
-            values.to_numpy(),
-            np.array([MEASURES[m].range for m in values.index]).T,
-        )
+        value = values.to_numpy()
+        low, high = np.array([MEASURES[m].range for m in values.index]).T
         student = np.maximum(value - quantile * error, low), value + quantile * error
         with np.errstate(divide="ignore", invalid="ignore"):
             width = np.where(np.isfinite(high - low), high - low, np.nan)
@@ -128,9 +126,8 @@ def measure_intervals(
             spread = np.sqrt(share * (1 - share) / trials + (quantile / (2 * trials)) ** 2)
             middle = (share + quantile**2 / (2 * trials)) / (1 + quantile**2 / trials)
             half = quantile / (1 + quantile**2 / trials) * spread
-            wilson = np.clip(
-                [np.minimum(middle - half, share), np.maximum(middle + half, share)], 0, 1
-            )
+            sides = np.minimum(middle - half, share), np.maximum(middle + half, share)
+            wilson = np.clip(sides, 0, 1)
         ends = np.where(np.isnan(size), student, low + width * wilson)
         table[[*columns]] = np.column_stack([error, *ends])
     n_clusters = None if units is None else len(sizes)
@@ -139,8 +136,7 @@ def measure_intervals(
 
 
 def with_clusters(ev: Evaluation, clusters: ArrayLike) -> Evaluation:
-    """The evaluation with a column ``cluster`` in its instances, by which intervals and tests then
-    go."""
+    """The evaluation with a column ``cluster`` in its instances, by which tests then go."""
     given: Any = _given(ev, clusters)
     assert ev.instances is not None  # else it raised
     cluster_numbers(given, ev.total.n, ev.instances.index)

@@ -64,7 +64,6 @@ from mlflow_mleval.validation import (
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-
 #: What gives a measure of every instance: a table with a column a measure, or a function that reads
 #: one column by its name.
 Source: TypeAlias = Mapping[str, ArrayLike] | pd.DataFrame | Callable[[str], ArrayLike]
@@ -81,8 +80,7 @@ ROUNDING = 1e-6
 @dataclass(frozen=True)
 class SignTestResult:
     """The micro sign test: of n instances on which two systems differ, the first is better on k; Z,
-    the exact p-value, the one from Z, and the share with its Clopper-Pearson interval.
-    """
+    the exact p-value, the one from Z, and the share with its Clopper-Pearson interval."""
 
     k: int
     n: int
@@ -158,12 +156,8 @@ def sign_test(
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceTests(PairTests):
-    """Tests of every pair of methods over the instances of one test set. p-values are the larger of
-    the permutation test and, where a measure has a range, the score test, each corrected by the
-    maximum over all rows; low to high is what not both reject, all rows and datasets together.
-    Beside it stand the sign test (Z, exact) and signed ranks (the sum of ranks where a is better),
-    corrected by Holm over all rows.
-    """
+    """Tests of every pair over the instances of one test set; see `instance_tests`. low to high is
+    what not both tests reject, all rows and datasets together."""
 
     unit: ClassVar[str] = "instances"
     one_family: ClassVar[bool] = True
@@ -191,18 +185,15 @@ class InstanceTests(PairTests):
 
     @property
     def test(self) -> str:
-        """The test that decides, as the beginning of a sentence."""
         return "The test over instances"
 
     @property
     def extent(self) -> str:
-        """What the tests stand on."""
         clusters = f" in {self.n_clusters:,} clusters" if self.n_clusters else ""
         return f"on {count(self.n_instances, 'instance')}{clusters}{self.on_measures}"
 
     @property
     def about(self) -> str:
-        """What the verdict is about and what it is not."""
         return (
             "this is about these methods as they were trained, on instances like these: not about "
             "training them again, nor about other datasets"
@@ -380,23 +371,19 @@ def _measured(
     bounds: Stated,
 ) -> Iterator[tuple[str, Array, float | None, Places | None]]:
     """Each measure with its values, instances x methods, larger is better; the largest possible
-    difference, if it is known; and by instance its cluster, if there are any.
-    """
+    difference, if it is known; and by instance its cluster, if there are any."""
     stated = by_name(bounds or None, better)
     if unknown := [m for m in stated if m not in better]:
         raise ValueError(f"`bounds` must name measures that are compared, got {some(unknown)}.")
     if below := {m: bound for m, bound in stated.items() if not 0 < bound < np.inf}:
         raise ValueError(f"`bounds` must be above 0, got {below}.")
-    index = unit = None
-    n = 0
+    index, unit, n = None, None, 0
     for measure, way in better.items():
         values, index = _read(methods, measure, n, index)
         n = len(values)
         if np.isnan(values).any(axis=1).all():
-            raise ValueError(
-                f"`methods` must have values of {measure!r}, got no instance that all have. "
-                "Leave it out."
-            )
+            text = f"`methods` must have values of {measure!r}, got no instance that all have."
+            raise ValueError(f"{text} Leave it out.")
         if clusters is not None and unit is None:
             unit = cluster_numbers(clusters, n, index)
         bound = _bound(measure, values, bounds)
@@ -407,8 +394,7 @@ def _read(
     methods: Mapping[Any, Source], measure: str, n: int, index: pd.Index | None
 ) -> tuple[Array, pd.Index | None]:
     """One measure of all methods, instances x methods, and the index of the instances where they
-    have one; both must be those of the measures before.
-    """
+    have one; both must be those of the measures before."""
     columns = []
     for name, source in methods.items():
         column, values = _column(source, measure, name)
@@ -445,8 +431,7 @@ def _column(source: Source, measure: str, name: object) -> tuple[ArrayLike, Arra
 
 def _bound(measure: str, values: Array, bounds: Stated) -> float | None:
     """The largest difference of two values: the stated one, else by the range of the measure; one
-    number is for measures without a range. None where neither is known or values lie outside.
-    """
+    number is for measures without a range. None where neither is known or values lie outside."""
     least, most = float(np.nanmin(values)), float(np.nanmax(values))
     low, high = range_of(measure, [least, most])
     width = high - low if np.isfinite(high - low) else None
@@ -470,10 +455,8 @@ def _score_tests(
     n_resamples: int,
     seed: int,
 ) -> tuple[Array, Array, Array]:
-    """P-values of the score test of pairs of rows of sums, by themselves and step-down, corrected
-    by normal values that are as correlated as the sums are under changes of sign; and by draw the
-    largest statistic.
-    """
+    """P-values of the score test of pairs of rows of sums, alone and step-down, by normal values as
+    correlated as the sums are under changes of sign; and by draw the largest statistic."""
     a, b = pairs
     own = np.array([s.pvalue(0.0, 1 if s.mean > 0 else -1) for s in bounded])
     own = np.minimum(2 * own, 1.0)
@@ -499,9 +482,7 @@ def _differences(
 
 
 def _fold_doubt(tests: InstanceTests, by_fold: InstanceTests) -> str:
-    """What tests over instances of a cross-validation are about, and which of their verdicts hold
-    fold by fold.
-    """
+    """What tests over instances of a cross-validation are about, and what holds fold by fold."""
     about = (
         f"The instances were judged by {by_fold.n_clusters} models of each method, one a fold: "
         "the tests are about these models. What the instances of a fold have in common, such as "
@@ -518,11 +499,8 @@ def _fold_doubt(tests: InstanceTests, by_fold: InstanceTests) -> str:
 
 
 def _pair(d: Array, unit: Places | None, noise: float, bound: float | None) -> dict[str, Any]:
-    """Counts, moments, sign test and signed ranks of the differences of one pair on one measure,
-    and what the score test takes of them; positive ones are for the first.
-
-    With clusters the sign test and the ranks take the mean difference of each.
-    """
+    """What tests say of a pair on a measure, and what the others take: positive differences are for
+    the first; with clusters the sign test and the ranks take the mean difference of each."""
     from scipy import stats  # slow to load, and a ranking does without it
 
     d[np.abs(d) <= noise] = 0.0
@@ -558,9 +536,7 @@ def _instance_doubts(
     changes: int,
     alpha: float,
 ) -> Iterator[str]:
-    """What to tell of few differences that nothing bounds, of instances without a value, and of
-    designs that show nothing.
-    """
+    """Doubts: differences few and unbounded, instances without a value, too few changes."""
     units = "instances" if n_clusters is None else "clusters"
     rows = unbounded[unbounded["wins"] + unbounded["losses"] > 0]
     if len(rows) and (n_clusters or rows["n"].min()) < SKEWED:
@@ -599,10 +575,7 @@ FEW_REPEATS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class RepeatTests(PairTests):
-    """Welch's tests of every pair of methods over their repeats on one dataset: the columns of
-    `pairs` (n are the repeats of the method that has fewer), then n_a, n_b, mean_a, mean_b,
-    statistic and df.
-    """
+    """Welch's tests of pairs over repeats on one dataset; n are those of whichever has fewer."""
 
     unit: ClassVar[str] = "repeats"
 
@@ -618,12 +591,10 @@ class RepeatTests(PairTests):
 
     @property
     def test(self) -> str:
-        """The test that decides."""
         return "Welch's t test"
 
     @property
     def extent(self) -> str:
-        """What the tests stand on."""
         runs = sorted({n for n in self.n_repeats.values() if n > 1})
         return f"over {span(runs[0], runs[-1])} repeats a method{self.on_measures}"
 
@@ -643,14 +614,11 @@ class RepeatTests(PairTests):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know before believing the verdicts."""
         doubts = [*self.notes]
         untested = self.table["pvalue"].isna()
         for reason, rows in self.table[untested].groupby("doubt", sort=False):
-            shown = some(
-                (f"{r.method_a} and {r.method_b} on {r.measure}" for r in rows.itertuples()), 6
-            )
-            doubts.append(f"Not tested, because {reason}: {shown}.")
+            named = (f"{r.method_a} and {r.method_b} on {r.measure}" for r in rows.itertuples())
+            doubts.append(f"Not tested, because {reason}: {some(named, 6)}.")
         few = int(self.table["n"][~untested].min())
         if few < FEW_REPEATS:
             doubts.append(
@@ -763,9 +731,7 @@ def _repeats(name: object, rows: pd.DataFrame, measures: Sequence[str]) -> pd.Da
 
 
 def _welch(tables: Sequence[pd.DataFrame], sign: Array) -> dict[str, Array]:
-    """Columns of the tests, by pairs of tables and measures, where the sign is -1 if less is
-    better.
-    """
+    """Columns of the tests, by pairs of tables and measures; sign is -1 where less is better."""
     moments = [[t.count(), t.mean(), t.var(ddof=0), t.abs().max()] for t in tables]
     n, mean, variance, size = np.array(moments, dtype=float).swapaxes(0, 1)
     variance[np.sqrt(variance) <= NOISE * np.fmax.reduce(size)] = 0.0
@@ -779,12 +745,8 @@ def _welch(tables: Sequence[pd.DataFrame], sign: Array) -> dict[str, Array]:
         statistic = difference / error
     fewest = np.fmin(n[a], n[b])
     varies = error > 0
-    tested = {
-        "error": error,
-        "pvalue": 2 * special.stdtr(df, -np.abs(statistic)),
-        "statistic": statistic,
-        "df": df,
-    }
+    pvalue = 2 * special.stdtr(df, -np.abs(statistic))
+    tested = {"error": error, "pvalue": pvalue, "statistic": statistic, "df": df}
     doubts = {
         "it has a value in fewer than two repeats of a method": fewest < 2,
         "its values do not vary over repeats": ~varies,
@@ -806,9 +768,7 @@ def _welch(tables: Sequence[pd.DataFrame], sign: Array) -> dict[str, Array]:
 def compare_all_repeats(
     study: Study, absent: dict[str, str], measures: Iterable[str] | None = None, **options: Any
 ) -> dict[str, RepeatTests]:
-    """`repeat_tests` of every dataset, corrected over pairs, measures and datasets; `absent` gets
-    why others were not tested.
-    """
+    """`repeat_tests` of every dataset, corrected over all; `absent` gets why others have none."""
     measures = list(study.measures if measures is None else measures)
     if why := study.unsure("repeat"):
         absent |= dict.fromkeys(study.datasets, why)
@@ -828,10 +788,8 @@ def compare_all_repeats(
 
 
 def flows_of_repeats(fusion: Fusion, on: str | None = None) -> pd.DataFrame | None:
-    """Net flows within blocks, one a repeat of a dataset, (dataset, number) x methods, with the
-    thresholds and weights of the dataset's means; by the measure `on` alone if it is given. None
-    where some cell has fewer than three whole repeats.
-    """
+    """Net flows in blocks (dataset, number of a repeat) x methods, by thresholds and weights of the
+    dataset's means, or `on` alone; None where some cell has fewer than `FEWEST` whole repeats."""
     study = fusion.study
     if study.repeats is None or study.filled:
         return None

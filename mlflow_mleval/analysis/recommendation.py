@@ -93,9 +93,7 @@ def _turns(c: Comparison) -> dict[str, Any] | None:
 
 
 def _choices(c: Comparison) -> Iterator[dict[str, Any]]:
-    """Other choices, the likeliest first, and who leads by them: the datasets that all methods
-    finished; equal weights; one other weight.
-    """
+    """Other choices, the likeliest first, and who leads by them."""
     lacking = {dataset for dataset, _ in c.study.filled}
     whole = c.flows.drop(index=list(lacking))
     if lacking and not whole.empty:
@@ -190,8 +188,7 @@ def folds_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
 
 def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
     """By measure: value; sd and standard_error over n repeats."""
-    study = c.study
-    cell = (dataset, method)
+    study, cell = c.study, (dataset, method)
     tables = {"value": study.values, "sd": study.spread, "standard_error": study.standard_errors}
     columns = {name: values.reindex([cell]).iloc[0] for name, values in tables.items()}
     n = len(_rows_of_cell(study.repeats, *cell))
@@ -199,8 +196,7 @@ def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
 
 
 def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:
-    """By measure, over the datasets that both finished: how far a is better than b; its interval is
-    of this measure alone, not corrected."""
+    """By measure, on datasets that both finished: how far a is better; not corrected."""
     study = c.study
     filled = set() if c.options["missing_is_failure"] else set(study.filled)
     shared = [d for d in study.datasets if not {(d, a), (d, b)} & filled]
@@ -271,8 +267,7 @@ def over_time(c: Comparison, each: int = 0) -> pd.DataFrame:
             then = compare(c.fusion.refit(there), **options)
         except (MlevalError, ValueError):  # too little was there
             continue
-        leads = (then.order[0], then.best_set, then.order, len(then.study.datasets))
-        rows.append((moment, *leads))
+        rows.append((moment, then.order[0], then.best_set, then.order, len(then.study.datasets)))
     return pd.DataFrame(rows, columns=["moment", "leader", "best_set", "methods", "n_datasets"])
 
 
@@ -295,19 +290,14 @@ FEW = 500
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one kind of unit says of the pair.
+    """What one kind of unit says of the pair."""
 
-    Attributes
-    ----------
-    unit : "answers", "instances", "folds", "repeats" or "datasets"; empty where nothing was tested.
-    rows : What decides: measure ("fused" of all together, in net flows), dataset (empty of all), difference (positive: A is better), low, high (as the test has them: corrected), separated, n.
-    alpha : Level of the test.
-    by_dataset : The same by dataset where what decides is about all together; empty else.
-    """  # noqa: E501
-
+    #: "answers", "instances", "folds", "repeats" or "datasets"; empty where nothing was tested.
     unit: str
+    #: What decides, see `_TOLD`: the dataset is empty of all, low and high are corrected.
     rows: pd.DataFrame
     alpha: float
+    #: The same by dataset where what decides is about all together; empty else.
     by_dataset: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
@@ -316,18 +306,14 @@ class Verdict:
         return OF.get(self.unit, "")
 
     def word(self) -> str:
-        """Whether A is better: YES or NO where differences are certain on one side alone, else TOO
-        CLOSE.
-        """
+        """Whether A is better: YES or NO where all that is certain agrees, else TOO CLOSE."""
         certain = self.rows.loc[self.rows["separated"].astype(bool), "difference"]
         sides = {*np.sign(certain)} - {0}
         return (YES if sides == {1} else NO) if len(sides) == 1 else CLOSE
 
     @property
     def crossing(self) -> dict[str, list[str]]:
-        """The datasets on which A is certainly better, and those on which B is; empty unless there
-        are both.
-        """
+        """The datasets on which A is certainly better, and on which B is; empty without both."""
         rows = self.rows if self.by_dataset.empty else self.by_dataset
         apart = rows[rows["separated"] & (rows["dataset"] != "")]
         a, b = (apart.loc[apart["difference"] * sign > 0, "dataset"].unique() for sign in (1, -1))
@@ -348,15 +334,13 @@ class Verdict:
 
     @property
     def needed(self) -> int | None:
-        """How many units more would tell the two apart four times in five; None where they are, or
-        where no number is known."""
+        """How many units more would tell them apart four times in five; None if not known."""
         if not self.unit:
             return datasets_needed(self.alpha) - 1
         if self.main is None or self.word() != CLOSE:
             return None
-        n, low, high, difference = (
-            float(self.main[key]) for key in ("n", "low", "high", "difference")
-        )
+        keys = ("n", "low", "high", "difference")
+        n, low, high, difference = (float(self.main[key]) for key in keys)
         if n < 2 or not 0 < high - low < np.inf:
             return None
         error = (high - low) / 2 / special.stdtrit(n - 1, 1 - self.alpha / 2)
@@ -367,13 +351,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Question:
-    """Is `a` better than `b`?
-
-    Attributes
-    ----------
-    verdict : By the units that decide the comparison; no other family of tests says a word.
-    measures : By measure: how far `a` is better on average, and n; not tested.
-    """
+    """Is `a` better than `b`? The verdict is by the units that decide, no other family of tests
+    says a word; `measures` say how far `a` is better on average, not tested."""
 
     a: str
     b: str
@@ -382,13 +361,7 @@ class Question:
 
 
 def question(c: Comparison, a: str = "", b: str = "") -> Question:
-    """The question about two methods; by default about the leader and the next, or the control.
-
-    Raises
-    ------
-    ValueError
-        A method is not compared, or both are one.
-    """
+    """The question about two methods; by default about the leader and the next, or the control."""
     for method in filter(None, (a, b)):
         if method not in c.order:
             raise ValueError(f"`pair`: {method!r} is not among the methods {', '.join(c.order)}.")
@@ -400,7 +373,8 @@ def question(c: Comparison, a: str = "", b: str = "") -> Question:
     return Question(a, b, _verdict(c, a, b) or _together(c, a, b, measures), measures)
 
 
-#: What is told of a pair.
+#: What is told of a pair: the measure is "fused" of all together, in net flows; of a positive
+#: difference A is better.
 _TOLD = ["measure", "dataset", "difference", "low", "high", "separated", "n"]
 
 
