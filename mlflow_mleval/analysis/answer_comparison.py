@@ -1,6 +1,4 @@
-"""Answers of several methods to the same questions: put side by side, and what they say beside the
-tests.
-"""
+"""Answers of several methods to the same questions side by side, and what they say beside tests."""
 
 from __future__ import annotations
 
@@ -30,8 +28,7 @@ from mlflow_mleval.study import Units
 from mlflow_mleval.validation import Stated, by_name
 
 # --------------------------------------------------------------------------------------------------
-# Answers that several methods gave to the same questions, put side by side: question by question,
-# never by place alone.
+# Answers of several methods, put side by side question by question, never by place alone.
 
 #: The share of questions that may be absent somewhere with no more than a doubt.
 MOST_LOST = 0.05
@@ -212,8 +209,7 @@ def graded(answers: Answers, grades: Grades) -> Answers:
 
 
 # --------------------------------------------------------------------------------------------------
-# What many answers to the same questions say beside the tests: ranking, agreement, sampling, and
-# what more would give.
+# What answers say beside the tests: ranking, agreement, sampling, and what more would give.
 #
 # Miller (2024), "Adding error bars to evals", for questions and samples as two sources of variance.
 
@@ -263,11 +259,10 @@ class AnswerComparison(InstanceTests):
     @property
     def warnings(self) -> tuple[str, ...]:
         """All doubts: about the answers, and about the tests."""
-        same = self.agreement[self.agreement["redundant"]]
         redundant = [
             f"{row.measure_a} and {row.measure_b} say the same (correlation "
             f"{row.correlation:.2f}): count them as one."
-            for row in same.itertuples()
+            for row in self.agreement[self.agreement["redundant"]].itertuples()
         ]
         return (*self.notes, *redundant)
 

@@ -264,8 +264,7 @@ def power_curve(
     drawn = np.concatenate([np.arange(n)[None], again])  # as they are comes first
     mean, deviation = moments(d[drawn], 1e-12 * np.abs(d[drawn]).max(axis=1))
     mean[1:] = np.maximum(mean[1:], 0)
-    certain = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
-    effect = quotient(mean, deviation, certain)
+    effect = quotient(mean, deviation, np.where(mean == 0, 0.0, np.copysign(np.inf, mean)))
 
     sizes = np.maximum(required_size(effect, power=power, alpha=level), least)
     enough = float(sizes[0])

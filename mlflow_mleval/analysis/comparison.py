@@ -387,8 +387,7 @@ class Comparison(Detailed):
         if len(self.study.measures) < 3 or len(self.order) < 3:
             return None
         one = self.fusion.flows.result(0)
-        weights = self.fusion.weights.mean()
-        return replace(one, unicriterion=self.mean_flows, weights=weights).gaia()
+        return replace(one, unicriterion=self.mean_flows, weights=self.fusion.weights.mean()).gaia()
 
     # ---- measures --------------------------------------------------------------------------------
 
@@ -803,8 +802,7 @@ def _over_units(ground: Ground, fusion: Fusion, tested: Tested, on: str) -> list
         if flows is not None and len(flows) >= datasets_needed(tested.alpha):
             ranks = flows.rank(axis=1, ascending=False)
             blocks = replace(tested, table=flows, ranks=ranks, flows=flows)
-            by_blocks = OverRepeats(blocks, len(study.datasets), study.same_split())
-            return [by_blocks, Wilcoxon(blocks)]
+            return [OverRepeats(blocks, len(study.datasets), study.same_split()), Wilcoxon(blocks)]
     if tested.control is not None:
         return []
     if by_fold:

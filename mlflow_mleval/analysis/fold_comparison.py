@@ -1,6 +1,4 @@
-"""All that the folds of one dataset say about its methods: multivariate tests of every pair, where
-they differ, and how sure.
-"""
+"""What the folds of one dataset say: multivariate tests of pairs, where they differ, how sure."""
 
 from __future__ import annotations
 
@@ -175,8 +173,8 @@ class FoldComparison(PairTests):
     def corrected(self, table: pd.DataFrame, n_datasets: int, n_comparisons: int) -> Self:
         """The same with the corrected table; of one measure with limits that hold together."""
         if len(self.measures) == 1:
-            level = self.alpha / max(n_comparisons, 1)
-            table = limits_together(table, self.tests.error[:, 0], self.tests.df, level)
+            error, df = self.tests.error[:, 0], self.tests.df
+            table = limits_together(table, error, df, self.alpha, n_comparisons)
         table = table.assign(carried_by=table["carried_by"].where(table["separated"], ""))
         return super().corrected(table, n_datasets, n_comparisons)
 
@@ -610,8 +608,7 @@ def _chosen(frame: pd.DataFrame, measures: Iterable[str] | None) -> pd.DataFrame
     recorded = list(frame)
     for rate, parts in RATES.items():
         if {*parts} <= {*recorded} and rate not in recorded:
-            of_all = frame[[*parts]].sum(axis=1)
-            frame = frame.assign(**{rate: frame[parts[0]] / of_all})
+            frame = frame.assign(**{rate: frame[parts[0]] / frame[[*parts]].sum(axis=1)})
     have = list(frame)
     n_folds = frame.groupby(level=0).size().max()
     if measures is not None:
@@ -624,8 +621,7 @@ def _chosen(frame: pd.DataFrame, measures: Iterable[str] | None) -> pd.DataFrame
     elif len(recorded) <= min(4, (n_folds - 1) // 2):
         names = recorded
     else:
-        pairs = (list(pair) for pair in DEFAULTS if {*pair} <= {*have})
-        names = next(pairs, recorded[:2])
+        names = next((list(pair) for pair in DEFAULTS if {*pair} <= {*have}), recorded[:2])
     return frame[names].astype(float)
 
 

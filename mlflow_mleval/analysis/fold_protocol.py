@@ -1,6 +1,4 @@
-"""Folds: how they came about, what that means for a test over them, what those of one method say
-together, and which ones two methods share.
-"""
+"""Folds: how they came about, what that means for a test, and which ones two methods share."""
 
 from __future__ import annotations
 
@@ -20,8 +18,7 @@ from mlflow_mleval.study import Excluded
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, one_of
 
 # --------------------------------------------------------------------------------------------------
-# How the folds of runs came about, what that means for a test over them, and whether those of two
-# methods are the same.
+# How folds came about, what that means for a test, and whether two methods have the same.
 
 PROTOCOLS = ("k-fold", "repeated", "resampled", "5x2", "independent")
 #: More folds than this, and it may well be repeated cross-validation.
@@ -169,8 +166,7 @@ def recorded_protocol(
     recorded = runs.reindex(columns=["n_train", "n_test"]).map(
         lambda sizes: tuple(sizes) or None if np.ndim(sizes) else sizes
     )
-    known = {*recorded.dropna().itertuples(index=False, name=None)}
-    sizes = known or {(None, None)}
+    sizes = {*recorded.dropna().itertuples(index=False, name=None)} or {(None, None)}
     kind, ratio = declared.get("protocol"), declared.get("ratio")
     ways = [protocol_of(n_folds, *pair, kind=kind, ratio=ratio) for pair in sizes]
     how = widest(ways)
@@ -201,8 +197,7 @@ def unpaired(runs: pd.DataFrame, methods: Sequence[str]) -> tuple[Bools | None, 
 
 
 # --------------------------------------------------------------------------------------------------
-# Whether the models of the folds disagree more than their test instances explain, as those of
-# learners that choose do.
+# Whether the models of the folds disagree more than their test instances explain.
 #
 # A test on folds sees how results vary between training sets that share most of their instances. A
 # learner that chooses one feature or threshold may be tilted the same way in all of them, and no
@@ -249,12 +244,11 @@ class FoldStatistics:
 
     def to_dict(self) -> dict[str, Any]:
         """The same in lists and numbers for JSON; None where a number is not defined."""
-        numbers = self.table.astype(object).where(np.isfinite(self.table), None)
         return {
             "n_folds": self.n_folds,
             "test_to_train": self.test_to_train,
             "measures": list(self.table.index),
-            **numbers.to_dict("list"),
+            **self.table.astype(object).where(np.isfinite(self.table), None).to_dict("list"),
             "left_out": self.left_out,
             "warnings": self.warnings,
         }
@@ -291,8 +285,7 @@ def fold_statistics(folds: pd.DataFrame, *, test_to_train: float | None = None) 
 
 
 # --------------------------------------------------------------------------------------------------
-# Which folds two methods share: each pair is compared on those that both have, and no method is
-# lost for lacking some.
+# Which folds two methods share: each pair is compared on those that both have.
 
 #: Why two methods cannot be compared over folds.
 FEW_SHARED = "they have fewer than two folds in common"

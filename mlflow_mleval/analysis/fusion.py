@@ -1,6 +1,4 @@
-"""A Study fused: PROMETHEE on every dataset, the ranking of the methods over all of them, and how
-sure it is.
-"""
+"""A Study fused: PROMETHEE on every dataset, the ranking over all of them, and how sure it is."""
 
 from __future__ import annotations
 
@@ -194,8 +192,7 @@ def study_cells(study: Study) -> Array:
 def mean_ranking(flows: WeighedFlows) -> pd.DataFrame:
     """By method, over datasets: phi and mean_rank, and the rank by phi, ties averaged."""
     phi = flows.phi.mean(axis=0)
-    mean_rank = flows.ranks.mean(axis=0)
-    columns = {"phi": phi, "mean_rank": mean_rank, "rank": tied_ranks(-phi)}
+    columns = {"phi": phi, "mean_rank": flows.ranks.mean(axis=0), "rank": tied_ranks(-phi)}
     return pd.DataFrame(columns, flows.by_measure.methods)
 
 
@@ -426,8 +423,7 @@ def sensitivity(
         ranking = mean_ranking(flows).reindex(study.methods).rename_axis("method")
         columns, n = ranking[["rank", "phi", "mean_rank"]], len(by.datasets)
         function, weighed = how
-        one = Scenario(varies, function, weighed, by.missing, n, asked, columns, by, flows)
-        tried.append(one)
+        tried.append(Scenario(varies, function, weighed, by.missing, n, asked, columns, by, flows))
 
     examine(complete, fuse(complete, **chosen).flows, "function", names, True)
     impossible: dict[str, str] = {}

@@ -224,8 +224,7 @@ class _Bets(NamedTuple):
         gains = sign * (self.values - centre) / most_lost
         with np.errstate(divide="ignore"):  # all of a capital may be lost
             steps = np.log1p(np.maximum(BETS[:, None] * gains, -1.0))
-        paths = np.cumsum(steps, axis=1) + np.log(SHARES)[:, None]
-        return np.logaddexp.reduce(paths, axis=0)
+        return np.logaddexp.reduce(np.cumsum(steps, axis=1) + np.log(SHARES)[:, None], axis=0)
 
     def pvalue(self, centre: float, sign: int) -> float:
         """One over the largest capital so far."""

@@ -140,8 +140,7 @@ def hierarchical_t(
     """  # noqa: E501
     differences = in_pandas(differences, index="dataset")
     if isinstance(differences, pd.DataFrame):
-        rows = differences.to_numpy(dtype=float)
-        differences = dict(zip(differences.index, rows, strict=True))
+        differences = dict(zip(differences.index, differences.to_numpy(dtype=float), strict=True))
     elif not isinstance(differences, Mapping):
         differences = dict(enumerate(differences))
     gaps = {name: np.asarray(part, dtype=float).ravel() for name, part in differences.items()}
@@ -266,8 +265,7 @@ def _data(gaps: Mapping[Any, Array], rho: Array, rope: float) -> tuple[Data, Boo
                 "from them."
             )
         typical = rope
-    # the authors' rule: what is the same in every fold is known as well as if its folds were drawn
-    # evenly from the rope
+    # the authors' rule: what is the same in every fold counts as if folds were even on the rope
     squares = np.where(constant, n * (rope or typical) ** 2 / 3, squares)
     among = among if among > NOISE * largest else typical
     bound = max(largest, typical)
@@ -486,8 +484,7 @@ class NextDataset:
         """The rows of `pairs`, the better method by `order` first, in that order."""
         table = self.pairs[measure].table
         table = better_first(table, behind(table, order))
-        rows = places(table, order).sort_values(["a", "b"]).index
-        return table.loc[rows].reset_index(drop=True)
+        return table.loc[places(table, order).sort_values(["a", "b"]).index].reset_index(drop=True)
 
 
 def next_dataset(

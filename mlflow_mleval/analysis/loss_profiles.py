@@ -205,8 +205,7 @@ class Profiles:
             rows = self.errors[dataset, method]
             losses = rows @ weights[:, : rows.shape[1]].T
             largest = rows[:, :1] if rows.shape[1] else np.zeros((len(rows), 1))
-            # The exact profile is non-decreasing and ends at the largest error; rounding must not
-            # say otherwise.
+            # The exact profile never falls and ends at the largest error: no rounding may differ.
             by_method[method] = np.minimum(np.maximum.accumulate(losses, axis=1), largest)
         return by_method
 
@@ -680,8 +679,7 @@ class OnDataset:
     @property
     def worst(self) -> Array:
         """Of each pair that was tested the largest p-value along the parameter."""
-        tested = self.along[self.n_folds > 0]
-        return np.nan_to_num(tested, nan=1.0).max(axis=1, initial=0.0)
+        return np.nan_to_num(self.along[self.n_folds > 0], nan=1.0).max(axis=1, initial=0.0)
 
     def correct(self, worst: Array, extra: int) -> None:
         """Correct over all pairs, those tested and so many more."""

@@ -35,8 +35,7 @@ from mlflow_mleval.validation import (
 )
 
 # --------------------------------------------------------------------------------------------------
-# Tables of folds and the algebra of their scatter: checks, linear dependence, and solving for many
-# pairs of methods at once.
+# Tables of folds and the algebra of their scatter, for many pairs of methods at once.
 
 DEPENDENT = ("error", "drop")
 #: A measure whose part outside the span of the measures before it is below this share of its length
@@ -423,7 +422,6 @@ def hotelling(
         "statistic": quotient(mean, error),
         **decided(found.single[0], alpha),
     }
-    by_measure = pd.Index(names, name="measure", tupleize_cols=False)
     return HotellingResult(
         statistic=found.statistic.item(),
         f_statistic=found.f_statistic.item(),
@@ -431,7 +429,7 @@ def hotelling(
         pvalue=pvalue,
         mean_difference=pd.Series(mean, names, name="mean_difference"),
         direction=pd.Series(direction, names, name="direction"),
-        posthoc=pd.DataFrame(posthoc, by_measure),
+        posthoc=pd.DataFrame(posthoc, pd.Index(names, name="measure", tupleize_cols=False)),
         measures=names,
         dropped=dropped,
         warnings=tuple(warnings),
@@ -883,8 +881,7 @@ def manova(
     df_between = n_methods - 1
     weight = 1 / variance_factor(n_folds, ratio)  # R of independent folds
     between, within = weight * means.T @ means, residuals.T @ residuals
-    scaled_means = means * np.sqrt(weight)
-    eigenvalues, vectors, table = _statistics(residuals, scaled_means, df_within)
+    eigenvalues, vectors, table = _statistics(residuals, means * np.sqrt(weight), df_within)
     statistic, f, *df, pvalue = table.loc["wilks"].tolist()
     if approximation == "chi2":
         f = ((p - df_between + 1) / 2 - df_within) * np.log(statistic)

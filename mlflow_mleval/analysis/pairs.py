@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from string import ascii_letters
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -22,40 +22,19 @@ from mlflow_mleval.analysis.resampling import up_to_zero
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError, StoreError
 from mlflow_mleval.package import Reported
 from mlflow_mleval.sentences import count, did_you_mean, quoted, some
-from mlflow_mleval.validation import (
-    AnyArray,
-    Bools,
-    Places,
-    at_least_one,
-    in_pandas,
-    refuse_keywords,
-)
+from mlflow_mleval.validation import AnyArray, Bools, Places, in_pandas
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 # --------------------------------------------------------------------------------------------------
-# Pairs of methods on the same datasets or folds: their differences, means with intervals,
-# corrections for their number.
+# Pairs of methods on the same datasets or folds: differences, intervals, corrections.
 
 #: Differences that agree within this share of the dataset's largest value are equal (ties), or
 #: zero: float noise.
 NOISE = 1e-12
 #: Two methods, such as the better one and the worse.
 Pair: TypeAlias = tuple[Hashable, Hashable]
-
-
-class Draws(TypedDict, total=False):
-    """How a test draws at random."""
-
-    n_resamples: int
-    seed: int
-
-
-def drawn(test: Callable[..., Any], draws: Draws, n_resamples: int) -> tuple[int, int]:
-    """The number of draws and the seed (default 0); a TypeError for what the test does not take."""
-    refuse_keywords(test, draws, Draws.__annotations__)
-    return at_least_one(draws.get("n_resamples", n_resamples), "n_resamples"), draws.get("seed", 0)
 
 
 class PairDifferences:
@@ -258,8 +237,7 @@ def best_first(scores: pd.Series, pairs: Sequence[Pair]) -> tuple[list[Any], lis
 
 
 # --------------------------------------------------------------------------------------------------
-# Tables of pairs with the better method first: what tells the two apart changes places or sign with
-# them.
+# Tables of pairs with the better method first.
 
 #: What is said of method_a and of method_b, and the ends of an interval.
 _OPPOSITE = {"wins": "losses", "better": "worse", "low": "high", "p_a": "p_b"}
@@ -286,8 +264,7 @@ def better_first(pairs: pd.DataFrame, turned: ArrayLike) -> pd.DataFrame:
 
 def better_and_worse(pairs: pd.DataFrame, by: str) -> list[Pair]:
     """The methods of each row, the better first by the sign of a column."""
-    turned = better_first(pairs[PAIR], pairs[by] < 0)
-    return [*turned.itertuples(index=False, name=None)]
+    return [*better_first(pairs[PAIR], pairs[by] < 0).itertuples(index=False, name=None)]
 
 
 def behind(pairs: pd.DataFrame, order: Sequence[Hashable]) -> AnyArray:
@@ -303,8 +280,7 @@ def places(pairs: pd.DataFrame, order: Sequence[Hashable]) -> pd.DataFrame:
 
 
 # --------------------------------------------------------------------------------------------------
-# Which methods a test does not separate: maximal cliques of the non-rejection graph, and letters
-# that show them.
+# Which methods a test does not separate: maximal cliques, and letters that show them.
 
 #: A graph may have exponentially many maximal cliques; of more than this, and than methods, only
 #: some are shown.
@@ -378,8 +354,7 @@ def letters(groups: Iterable[Sequence[Hashable]], order: Sequence[Hashable]) -> 
 
 
 # --------------------------------------------------------------------------------------------------
-# Tests of every pair. What is special to a kind of unit stands in further columns of the table and
-# in attributes of its own class.
+# Tests of every pair; what is special to a kind of unit stands in further columns and attributes.
 
 #: The columns with which every table of pairs begins; further ones are special to a unit.
 COLUMNS = [
@@ -617,12 +592,12 @@ def crossings(tests: Mapping[str, PairTests]) -> Crossings:
 
 
 def limits_together(
-    table: pd.DataFrame, error: ArrayLike, df: ArrayLike, level: float
+    table: pd.DataFrame, error: ArrayLike, df: ArrayLike, alpha: float, n_comparisons: int
 ) -> pd.DataFrame:
     """The table with Student's limits of its differences, each at the same level: that of all
     together over their number (Bonferroni); a later step of Holm's may separate more."""
     difference, apart = table["difference"].to_numpy(float), table["separated"].to_numpy(bool)
-    half = special.stdtrit(df, 1 - level / 2) * error
+    half = special.stdtrit(df, 1 - alpha / max(n_comparisons, 1) / 2) * error
     low, high = up_to_zero(difference - half, difference + half, difference, apart)
     return table.assign(low=low, high=high)
 
@@ -649,12 +624,10 @@ def jointly(tests: Mapping[str, Kind]) -> dict[str, Kind]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Instances that belong together: one table of clusters for all methods, and what few or unequal
-# clusters are worth.
+# Instances that belong together: one table of clusters for all methods, and what they are worth.
 #
 # Bell & McCaffrey (2002), "Bias reduction in standard errors for linear regression with multi-stage
-# samples", for CR2 and its degrees of freedom; Kish (1965), "Survey sampling", for the effective
-# number.
+# samples", for CR2 and its degrees of freedom; Kish (1965) for the effective number.
 
 #: With fewer clusters of equal size skewed values make intervals and tests err more often than they
 #: say.

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -23,11 +23,9 @@ from scipy import special
 from mlflow_mleval.analysis.fusion import Fusion, study_flows
 from mlflow_mleval.analysis.pairs import (
     NOISE,
-    Draws,
     PairTests,
     cluster_doubts,
     cluster_numbers,
-    drawn,
     holm,
     jointly,
     limits_together,
@@ -55,14 +53,24 @@ from mlflow_mleval.validation import (
     Array,
     Places,
     Stated,
+    at_least_one,
     by_name,
     one_of,
     probability,
+    refuse_keywords,
     unique_names,
 )
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
+
+
+class Draws(TypedDict, total=False):
+    """How a test draws at random."""
+
+    n_resamples: int
+    seed: int
+
 
 #: What gives a measure of every instance: a table with a column a measure, or a function that reads
 #: one column by its name.
@@ -283,7 +291,9 @@ def instance_tests(
     [True, False]
     """
     probability(alpha, "alpha")
-    n_resamples, seed = drawn(instance_tests, draws, RESAMPLES)
+    refuse_keywords(instance_tests, draws, Draws.__annotations__)
+    n_resamples = at_least_one(draws.get("n_resamples", RESAMPLES), "n_resamples")
+    seed = draws.get("seed", 0)
     measures = list(measures)
     names = unique_names(measures, "measures", len(measures), "measures")
     if len(methods) < 2 or not names:
@@ -585,8 +595,7 @@ class RepeatTests(PairTests):
 
     def corrected(self, table: pd.DataFrame, n_datasets: int, n_comparisons: int) -> Self:
         """The same with the corrected table, and limits that hold together on all datasets."""
-        level = self.alpha / max(n_comparisons, 1)
-        table = limits_together(table, self.error, table["df"], level)
+        table = limits_together(table, self.error, table["df"], self.alpha, n_comparisons)
         return super().corrected(table, n_datasets, n_comparisons)
 
     @property

@@ -1,6 +1,4 @@
-"""PROMETHEE: many measures of many methods fused into one ranking (Brans & Vincke 1985; Eftimov &
-Kocev 2019).
-"""
+"""PROMETHEE: many measures fused into one ranking (Brans & Vincke 1985; Eftimov & Kocev 2019)."""
 
 from __future__ import annotations
 
@@ -18,8 +16,7 @@ from mlflow_mleval.sentences import did_you_mean, some
 from mlflow_mleval.validation import Array, Bools, Places, in_pandas, known_keywords, one_of
 
 # --------------------------------------------------------------------------------------------------
-# Flows of one measure: how far each method is preferred to the others, and they to it; of many
-# methods without a table of pairs.
+# Flows of one measure: how far each method is preferred to the others, and they to it.
 #
 # After one sort a preference function splits the methods below a value into three runs: those it is
 # preferred to fully, those it is preferred to in part, and those it is not preferred to. Counts and
@@ -32,8 +29,7 @@ from mlflow_mleval.validation import Array, Bools, Places, in_pandas, known_keyw
 # `searchsorted` can be checked with the real predicate and, where it fails, found again by
 # bisection.
 #
-# Inside, u are the r distinct values in rising order and n[i] counts the methods below u[i]; n[r] =
-# m.
+# Inside, u are the r distinct values in rising order; n[i] methods are below u[i], and n[r] = m.
 
 #: Flows, and differences of flows, closer than this are equal: rounding leaves up to 1e-14 where
 #: they tie exactly.
@@ -400,8 +396,7 @@ def promethee(
     """  # noqa: E501
     frame = checked(table)
     given = frame.to_numpy()[None], frame.index, frame.columns, minimize, preference
-    stack = flows_by_measure(*given, p=p, q=q, s=s)
-    return stack.weigh(weights, drop_constant).result(0)
+    return flows_by_measure(*given, p=p, q=q, s=s).weigh(weights, drop_constant).result(0)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,4 @@
-"""Whom a comparison speaks for, how sure that is, and a closer look at a method, a dataset or a
-pair.
-"""
+"""Whom a comparison speaks for, how sure that is, and closer looks at a method, dataset or pair."""
 
 from __future__ import annotations
 
@@ -85,8 +83,7 @@ def decision(c: Comparison) -> Decision:
 def _turns(c: Comparison) -> dict[str, Any] | None:
     """The likeliest other choice that puts another method first."""
     if len(c.leaders) > 1:
-        weighed = c.on == FUSED and len(c.leaders) < len(c.order)
-        return {"kind": "tie"} if weighed else None
+        return {"kind": "tie"} if c.on == FUSED and len(c.leaders) < len(c.order) else None
     if c.on == FUSED and len(c.order) == 2 and all(c.options[key] is None for key in "pqs"):
         return {"kind": "two methods"}
     return next((turn for turn in _choices(c) if c.leader not in turn["methods"]), None)

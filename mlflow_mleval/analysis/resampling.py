@@ -101,8 +101,7 @@ class Signs:
             return
         rng = np.random.default_rng(self.seed)
         for start in range(0, self.n, UNITS):
-            shape = (self.changes, min(UNITS, self.n - start))
-            part = rng.integers(0, 2, shape, dtype=np.int8)
+            part = rng.integers(0, 2, (self.changes, min(UNITS, self.n - start)), dtype=np.int8)
             part[0] = 1
             yield slice(start, start + UNITS), part
 
@@ -250,8 +249,7 @@ class Moments(NamedTuple):
     def of(cls, sums: ArrayLike, sizes: ArrayLike) -> Moments:
         """Of sums and sizes, hypotheses x units or clusters; see `cluster_sums`."""
         s, n = np.asarray(sums, float), np.asarray(sizes, float)
-        terms = (s, s**2, n, s * n, n**2)
-        return cls(*(term.sum(axis=-1) for term in terms))
+        return cls(*(term.sum(axis=-1) for term in (s, s**2, n, s * n, n**2)))
 
     def limits(self, critical: ArrayLike) -> tuple[Array, Array]:
         """The mean differences δ with |Σ(S_k - δ n_k)| ≤ c √Σ(S_k - δ n_k)², roots of a quadratic,

@@ -424,8 +424,7 @@ class BenjaminiHochberg(Wilcoxon):
 
         tests = super().run()
         corrected = stats.false_discovery_control(tests.table["pvalue"])
-        significant = corrected <= tests.alpha
-        table = tests.table.assign(pvalue_corrected=corrected, significant=significant)
+        table = tests.table.assign(pvalue_corrected=corrected, significant=corrected <= tests.alpha)
         return replace(tests, table=table, warnings=())  # those are of Holm's correction
 
     @property
