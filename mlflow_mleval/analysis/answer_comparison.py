@@ -351,12 +351,8 @@ def compare_all_answers(
 ) -> dict[str, AnswerComparison]:
     """`compare_answers` of every data set, corrected over all of them; `absent` gets the errors.
     Measures without a direction are left out, unless they were `named`."""
-    options |= {
-        "minimize": [*minimize],
-        "maximize": [*maximize],
-        "ways": directions,
-        "named": named,
-    }
+    sides = {"minimize": [*minimize], "maximize": [*maximize]}
+    options |= {**sides, "ways": directions, "named": named}
     tests, failed = on_each(found, lambda dataset: compare_answers(found[dataset], **options))
     absent |= failed
     return tests

@@ -658,8 +658,7 @@ def _disagreement(
         f"folds than their instances explain (p = {scatter:.2g}). Learners that choose a feature "
         "or a threshold do so, such as stumps, and tests on the folds of one dataset tell equal "
         "ones apart too often (in a fifth of simulations at α = .05): try other datasets before "
-        "believing these "
-        "separations."
+        "believing these separations."
     ]
 
 

@@ -61,9 +61,8 @@ class Protocol:
             return ""
         if self.kind == "5x2":
             return (
-                "The F test takes the five repetitions for independent, though they test the "
-                "same instances: at α = .05 it told equal learners apart in up to 12% of "
-                "simulations."
+                "The F test takes the five repetitions for independent, though they test the same "
+                "instances: at α = .05 it told equal learners apart in up to 12% of simulations."
             )
         return (
             "The folds test the same instances again, so the tests are corrected by twice n_test "

@@ -251,16 +251,9 @@ def gather_profiles(
             absent[_named(pair)] = (
                 f"it has {own} labels and most methods on the dataset have {most}"
             )
-    return Profiles(
-        read,
-        {dataset: common[dataset] for dataset, _ in read},
-        folds,
-        kind,
-        absent,
-        pd.DataFrame() if runs is None else runs,
-        tuple(notes),
-        dict(source or {}),
-    )
+    labels = {dataset: common[dataset] for dataset, _ in read}
+    runs = pd.DataFrame() if runs is None else runs
+    return Profiles(read, labels, folds, kind, absent, runs, tuple(notes), dict(source or {}))
 
 
 def _named(pair: Pair) -> str:

@@ -295,9 +295,8 @@ def cliques(separated: pd.DataFrame) -> list[list[Any]]:
     groups = _all_cliques(together)
     if not groups:  # there are too many: each is grown from an open pair by what closes most
         warnings.warn(
-            "the graph of unseparated methods has more than "
-            f"{max(MAX_CLIQUES, len(together))} maximal cliques; some are shown that hold every "
-            "pair.",
+            f"the graph of unseparated methods has more than {max(MAX_CLIQUES, len(together))} "
+            "maximal cliques; some are shown that hold every pair.",
             stacklevel=2,
         )
         open_pairs = (together | np.eye(len(together), dtype=bool)).astype(np.int32)

@@ -147,19 +147,9 @@ def sign_test(
         tails = {"greater": stats.norm.sf(z), "less": stats.norm.cdf(z)}
         normal = float(tails.get(alternative, 2 * stats.norm.sf(abs(z))))
     few = f"The systems differ on {n} instances only: use the exact p-value, not the normal one."
-    return SignTestResult(
-        k,
-        n,
-        float(z),
-        exact,
-        normal,
-        k / n if n else float("nan"),
-        float(low),
-        float(high),
-        alternative,
-        alpha,
-        () if n > FEW else (few,),
-    )
+    share, warnings = k / n if n else float("nan"), () if n > FEW else (few,)
+    found = k, n, float(z), exact, normal, share, float(low), float(high)
+    return SignTestResult(*found, alternative, alpha, warnings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,15 +330,8 @@ def instance_tests(
         [*bounded.values()], sums, (first[at], second[at]), n_resamples, seed
     )
     own[at], corrected[at] = np.maximum(own[at], by_score), np.maximum(corrected[at], joint)
-    table = pairs_by_measure(
-        tuple(methods),
-        names,
-        statistic=statistic,
-        **found,
-        pvalue=own,
-        pvalue_corrected=corrected,
-        separated=corrected <= alpha,
-    )
+    decided = {"pvalue": own, "pvalue_corrected": corrected, "separated": corrected <= alpha}
+    table = pairs_by_measure(tuple(methods), names, statistic=statistic, **found, **decided)
     n_clusters = None if unit is None else int(unit.max()) + 1
     doubts = _instance_doubts(table.drop(at), missing, n_clusters, sums.shape[1], alpha)
     tests = InstanceTests(
@@ -413,10 +396,9 @@ def _read(
         index = own if index is None else index
         if len(values) != n or (index is not None and not index.equals(own)):
             raise ValueError(
-                "`methods` must have the same instances in the same order, got "
-                f"{len(values)} values of {measure!r} for {name!r} where others have {n}, or "
-                "another index. Evaluate all methods on the same test set, or pass arrays if "
-                "the order is right."
+                f"`methods` must have the same instances in the same order, got {len(values)} "
+                f"values of {measure!r} for {name!r} where others have {n}, or another index. "
+                "Evaluate all methods on the same test set, or pass arrays if the order is right."
             )
         columns.append(values)
     return np.column_stack(columns), index
@@ -632,8 +614,7 @@ class RepeatTests(PairTests):
         if few < FEW_REPEATS:
             doubts.append(
                 f"With as few as {few} repeats a method, {self.test} misses all but large "
-                "differences, and rests on values that scatter normally, which so few cannot "
-                "show."
+                "differences, and rests on values that scatter normally, which so few cannot show."
             )
         if self.same_split is None:
             doubts.append(

@@ -29,6 +29,7 @@ from mlflow_mleval.analysis.pairs import (
 )
 from mlflow_mleval.analysis.posthoc.max_t import PairsTested, Posthoc, datasets_needed
 from mlflow_mleval.analysis.promethee import ends_of_runs
+from mlflow_mleval.measures.inputs import slices
 from mlflow_mleval.sentences import count, some
 from mlflow_mleval.validation import AnyArray, one_of, probability
 
@@ -279,8 +280,8 @@ def wilcoxon_pairs(
     every = PairDifferences(table, control=control)
     n, m = every.frame.shape
     exact = n <= EXACT_RANKS
-    tested, block = [], max(1, _CELLS // n)
-    for rows in np.split(np.arange(len(every.a)), range(block, len(every.a), block)):
+    tested = []
+    for rows in slices(len(every.a), max(1, _CELLS // n)):
         difference = every[rows]
         plus, minus, pvalue = signed_ranks(difference, every.noise, exact)
         shared = (~np.isnan(difference)).sum(axis=1)
