@@ -26,7 +26,7 @@ from mlflow_mleval.analysis.pairs import (
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.registry import MEASURES, OfMeans
 from mlflow_mleval.measures.sums import SAMPLE_WEIGHT
-from mlflow_mleval.validation import Array, probability
+from mlflow_mleval.validation import Array, of_kind, probability
 
 #: The column of instances that tells which belong together.
 CLUSTER = "cluster"
@@ -85,7 +85,7 @@ def measure_intervals(
     [0.537, 0.775]
     """  # noqa: E501
     probability(alpha, "alpha")
-    rows = ev.instances
+    rows = of_kind(ev, "ev", Evaluation, "what `evaluate` returns").instances
     n = ev.total.n
     clusters = _given(ev, clusters)
     index = None if rows is None else rows.index

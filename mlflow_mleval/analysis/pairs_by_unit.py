@@ -55,6 +55,7 @@ from mlflow_mleval.validation import (
     Stated,
     at_least_one,
     by_name,
+    of_kind,
     one_of,
     probability,
     refuse_keywords,
@@ -670,6 +671,7 @@ def repeat_tests(
     (True, 6.12)
     """
     probability(alpha, "alpha")
+    of_kind(methods, "methods", Mapping, "a table of repeats by name of method")
     n_repeats = {name: len(rows) for name, rows in methods.items()}
     if sum(n > 1 for n in n_repeats.values()) < 2:
         has = some(f"{name} has {n}" for name, n in n_repeats.items()) or "there is none"
@@ -709,12 +711,13 @@ def repeat_tests(
 
 def _repeats(name: object, rows: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
     """The measures of the repeats of a method, which must be there and finite (or NaN)."""
+    of_kind(rows, f"methods[{name!r}]", pd.DataFrame, "a table of its repeats")
     if lacking := [m for m in measures if m not in rows]:
         raise ValueError(
             f"`methods` must all have {some(lacking)}, but {name!r} has not. Leave one of the "
             "two out."
         )
-    table = pd.DataFrame(rows)[[*measures]].astype(float)
+    table = rows[[*measures]].astype(float)
     if np.isinf(table).any(axis=None):
         raise ValueError(f"`methods` must have finite values, got infinite ones for {name!r}.")
     return table
