@@ -1,8 +1,5 @@
-"""Reads and writes the store: results into runs, runs into a Study.
-
-A table of results is read without MLflow, which takes longer to import than a ranking to make: what
-asks a store loads when a store is asked.
-"""
+"""Reads and writes the store: results into runs, runs into a Study. MLflow, which takes longer to
+import than a ranking to make, is loaded when a store is asked: a table is read without it."""
 
 from typing import TYPE_CHECKING
 

@@ -1,10 +1,6 @@
-"""Where the artifacts of a run are reached: at their address, or by the routes of the tracking
-server alone.
-
-A client reaches them at the address that the run names, with its own rights to that storage. What
-works in the name of somebody else must not: it goes by the routes of the server, which knows who
-may read and write them.
-"""
+"""Where the artifacts of a run are reached. A client goes to the address that the run names, with
+its own rights to that storage. What works in the name of somebody else must not: it goes by the
+routes of the server, which knows who may read and write them."""
 
 from __future__ import annotations
 
@@ -49,13 +45,9 @@ MOST_DATA, _MOST_LISTED = 256 * 2**20, 4_096
 #: How a zip ends: the mark of a large one, the mark of any, the bytes of its list of contents and
 #: of its comment.
 _END = struct.Struct("<4s16x4s8xL4xH")
-#: Bytes that are written at a time.
-_CHUNK = 64 * 2**10
 #: Seconds for which a host that gave no answer is not asked again: many runs may name it.
 _REST = 60.0
 _only_routes = False
-#: Requests at a time.
-_AT_ONCE = 8
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 #: Hosts that gave no answer, and until when they are left alone.
@@ -76,8 +68,7 @@ def only_routes() -> bool:
 
 def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | None:
     """An artifact of a run as a file in the folder, maybe out of the one that holds several; None
-    where there is none. A ValueError if that one is not ours.
-    """
+    where there is none. A ValueError if that one is not ours."""
     whole = partial(_whole, client, run_id, folder=folder)
     data = whole(schema.ARTIFACT_DATA) if path in schema.IN_DATA else None
     if data is None:
@@ -126,7 +117,7 @@ def by_fold(table: pd.DataFrame) -> pd.Series:
 
 def at_once(read: Callable[[Item], Found], items: Iterable[Item]) -> list[Found | str]:
     """What reading each run yields, or why it cannot be read; several at a time."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(max_workers=8) as pool:
         return list(pool.map(lambda item: store.of_one_run(partial(read, item)), items))
 
 
@@ -217,11 +208,8 @@ def contents_of(run: Run, folder: Path) -> dict[str, bytes]:
     for path in paths:
         target = inside(folder, path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        budget.within(
-            "download_artifacts",
-            partial(there._download_file, path, str(target)),
-            budget.MOST_ARTIFACT,
-        )
+        fetch = partial(there._download_file, path, str(target))
+        budget.within("download_artifacts", fetch, budget.MOST_ARTIFACT)
         content[path] = target.read_bytes()
     return content
 
@@ -299,7 +287,7 @@ class _Routes:
             if response.status_code != requests.codes.ok:
                 return False
             with target.open("wb") as file:
-                for chunk in response.iter_content(_CHUNK):
+                for chunk in response.iter_content(chunk_size=64 * 2**10):
                     file.write(chunk)
         return True
 

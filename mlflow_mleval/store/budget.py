@@ -1,10 +1,6 @@
-"""How long to wait for a store: one setting for reading and writing, whatever the store does.
-
-A dealing with a store runs in a thread of ours, and who asks waits no longer than the budget.
-Nothing of MLflow or another library is replaced for it: a thread that nobody waits for any more is
-told to stop, which it does as soon as it runs Python again; one that hangs in a system call is left
-behind until MLflow's own timeouts end that.
-"""
+"""How long to wait for a store. A dealing with it runs in a thread of ours, and who asks waits no
+longer than the budget. A thread that nobody waits for any more stops as soon as it runs Python
+again; one that hangs in a system call is left behind until MLflow's own timeouts end that."""
 
 from __future__ import annotations
 
@@ -38,16 +34,8 @@ MOST_ANSWER, MOST_ARTIFACT = 256 * 2**20, 2 * 2**30
 #: time of at most one in so many.
 _LOOK, _RARELY = 0.5, 20
 #: What the drivers of databases call the time that a connection may take.
-_CONNECT = {
-    "pysqlite": "timeout",
-    "psycopg2": "connect_timeout",
-    "psycopg": "connect_timeout",
-    "pymysql": "connect_timeout",
-    "mysqldb": "connect_timeout",
-    "mysqlconnector": "connection_timeout",
-}
-
-
+_CONNECT = {"pysqlite": "timeout", "mysqlconnector": "connection_timeout"}
+_CONNECT |= dict.fromkeys(("psycopg2", "psycopg", "pymysql", "mysqldb"), "connect_timeout")
 #: Settings of MLflow for all that is asked: a server may ask to come back in hours, and lead to
 #: another host.
 _ASKING = {
@@ -119,8 +107,7 @@ def allowing(chosen: float | None) -> Iterator[None]:
 @contextmanager
 def environment(**values: str) -> Iterator[None]:
     """Environment variables that hold while the block runs, unless the user has set them; where
-    such blocks run at the same time in several threads, until the last one ends.
-    """
+    such blocks run at the same time in several threads, until the last one ends."""
     with _changing:
         ours = [key for key in values if _blocks[key] or key not in os.environ]
         os.environ.update({key: values[key] for key in ours if not _blocks[key]})
@@ -137,8 +124,7 @@ def environment(**values: str) -> Iterator[None]:
 
 def within(what: str, act: Callable[[], T], most: int | None = None) -> T:
     """What the call returns, which asks the store for one thing, within the time for reading, and
-    in at most so many bytes; under a budget already, within that.
-    """
+    in at most so many bytes; under a budget already, within that."""
     if (budget := _budget.get()) is None:
         chosen = seconds(READING)
 
@@ -205,10 +191,8 @@ def bounded(
 
 
 def _came(everywhere: bool) -> int:
-    """Bytes that have come of the largest answer that is being read, of the store's servers or of
-    any. It is looked for among all objects: to read the frames of another thread while it runs
-    crashes Python where they end at that moment.
-    """
+    """Bytes of the largest answer that is being read, of the store's servers or of any: looked for
+    among all objects, for a look at the frames of a running thread may crash Python."""
     import mlflow
 
     uris = mlflow.get_tracking_uri(), mlflow.get_registry_uri()

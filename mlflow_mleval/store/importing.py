@@ -1,6 +1,4 @@
-"""Results from a file or a table into the store: one run per method, dataset and seed; doing it
-twice changes nothing.
-"""
+"""Results from a file or a table into the store; doing it twice changes nothing."""
 
 from __future__ import annotations
 
@@ -50,34 +48,17 @@ _ROUNDS = 5
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What `import_results` did.
-
-    Attributes
-    ----------
-    experiment_id, experiment_name : str
-        Where the runs are.
-    created, updated, unchanged : int
-        Runs, one per method and dataset (and seed) of the source.
-    unfinished : int
-        How many of them have no value: the method did not finish.
-    changes : tuple of str
-        What an update changed, such as "BR on yeast: f1 0.5 -> 0.6".
-    absent : tuple of str
-        Runs imported earlier whose method and dataset the source does not mention; they were left
-        as they are.
-    warnings : tuple of str
-        What a reader must know, such as a mean that was not taken because a fold is empty.
-    """
+    """What `import_results` did; runs are one per method and dataset (and seed) of the source."""
 
     experiment_id: str
     experiment_name: str
     created: int = 0
     updated: int = 0
     unchanged: int = 0
-    unfinished: int = 0
-    changes: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    unfinished: int = 0  # of all these, how many have no value: the method did not finish
+    changes: tuple[str, ...] = ()  # by updates, such as "BR on yeast: f1 0.5 -> 0.6"
+    absent: tuple[str, ...] = ()  # imported earlier, not in the source, and left as they are
+    warnings: tuple[str, ...] = ()  # such as that a mean was not taken because a fold is empty
 
     def summary(self) -> str:
         """The same in lines of text, with at most twenty changes."""
@@ -188,11 +169,8 @@ class _Outcome(NamedTuple):
 
 
 def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run], list[Run]]:
-    """Runs of earlier imports by (dataset, method, seed), and those that claim one which another
-    has claimed before.
-
-    Where there are several, a whole one counts: the first that claimed the pair, else the latest.
-    """
+    """Runs of earlier imports by cell, of several a whole one: the first that claimed it, else the
+    latest; and the later ones that claim it, too."""
     claims: dict[_Cell, list[Run]] = defaultdict(list)
     kind = f"tags.`{schema.TAG_KIND}` = '{schema.KIND_IMPORT}'"
     for run in store.search(client, [experiment_id], kind):
@@ -215,12 +193,7 @@ def _write_all(
     client: MlflowClient, experiment_id: str, results: _Results, progress: Progress
 ) -> tuple[dict[_Cell, _Outcome], list[_Cell], list[_Cell]]:
     """Write what is missing, several runs at a time on a server; returns what that did, and the
-    cells of which the run is another import's, and which are not in the source.
-
-    A store has no lock, so each import looks again after it has written: of several whole runs that
-    claim a cell the first is kept, and whoever sees a later one deletes it. Whoever is last sees
-    them all, and all agree on the first, so that one stays.
-    """
+    cells of which the run is another import's, and which are not in the source."""
     done: dict[_Cell, _Outcome] = {}
     others: dict[_Cell, None] = {}
     starts = count(int(time.time() * 1000))  # new runs in the order of the source
@@ -233,6 +206,8 @@ def _write_all(
             progress(len(done), len(results))
 
     elsewhere = store.is_elsewhere(mlflow.get_tracking_uri())
+    # A store has no lock, so each import looks again after it has written: whoever sees a later one
+    # of several whole runs that claim a cell deletes it, and all agree on the first.
     for _ in range(_ROUNDS):
         there, later = _imported(client, experiment_id)
         for run in later:
@@ -255,18 +230,16 @@ def _write(
     run: Run | None,
     start: int,
 ) -> _Outcome:
-    """Write what is missing of a result.
-
-    Trying again after an interruption uses the time of the first try: what it wrote is then no
-    second entry.
-    """
+    """Write what is missing of a result. Trying again after an interruption uses the time of the
+    first try: what it wrote is then no second entry."""
     created = run is None
     if run is None:
         dataset, method, seed = cell
         own = {schema.TAG_SEED: seed} if seed else {}
         name = " · ".join([schema.run_name(method, dataset), *own.values()])
         run = runs.create(client, experiment_id, name, result.identity() | own, start)
-    run_id, tags, stored = run.info.run_id, run.data.tags, _stored(run)
+    run_id, tags, metrics = run.info.run_id, run.data.tags, run.data.metrics.items()
+    stored = {m: value for key, value in metrics if (m := schema.measure_of(key))}
     missing = _missing(result, tags, stored)
     changed, ends = bool(missing.means or missing.tags), run.info.status != result.run_status
     if not (changed or ends):
@@ -288,12 +261,6 @@ def _write(
     if changed and was_whole:
         changes = _changes_in_words(result.means, tags, stored, missing.tags)
     return _Outcome("updated", run_id, [f"{result_name(*cell)}: {one}" for one in changes])
-
-
-def _stored(run: Run) -> dict[str, float]:
-    """The measures that a run has."""
-    metrics = run.data.metrics.items()
-    return {m: value for key, value in metrics if (m := schema.measure_of(key))}
 
 
 def _missing(
@@ -354,10 +321,8 @@ _META, _TOLD = b"mleval.answers", ("digest", "counted", "passing", "notes", "wor
 def import_answers(
     path: str | Path, *, experiment_name: str, progress: Progress = in_silence
 ) -> ImportReport:
-    """Put a file with a result an answer into the store: one run per method and data set, the means
-    as metrics. Importing it again changes nothing; a changed one makes new runs, which are repeats
-    of those that are there.
-    """
+    """Put a file with a result an answer into the store, one run per method and dataset. Importing
+    it again changes nothing; a changed one makes new runs, which are repeats."""
     results = read_instance_results(path)
     client = store.connect(create=True)
     experiment_id = store.ensure_experiment(client, experiment_name)
@@ -428,9 +393,8 @@ def read_imported(client: MlflowClient, run: Run, grades: Mapping[str, Sequence[
         )
         values = values.astype(float)
         if (np.abs(values.to_numpy()) > LARGEST).any() or not {"link", "asked"} <= set(about):
-            raise ValueError(
-                "it holds a number that is infinite or too large, or does not say what was asked"
-            )
+            why = "it holds a number that is infinite or too large, or does not say what was asked"
+            raise ValueError(why)
         return Answers(
             values,
             about,

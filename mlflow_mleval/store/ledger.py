@@ -1,10 +1,6 @@
 """What gates leave in the store: the ledger of a stream of candidates, who moved an alias, and a
-verdict beside the candidate.
-
-A store has no lock, and who may write may change names and tags and delete runs. But MLflow never
-changes a parameter of a run: who writes one first has it. So all that counts is held by parameters
-of one run, the register.
-"""
+verdict beside the candidate. A store has no lock, but MLflow never changes a parameter of a run:
+all that counts is held by parameters of one run, the register."""
 
 from __future__ import annotations
 
@@ -47,9 +43,7 @@ _LONGEST, _SHORT = 300, 32
 
 @dataclass(frozen=True)
 class Register:
-    """A run whose parameters are entries that nobody can change; it is found by one of them,
-    wherever its experiment is and whatever that is called.
-    """
+    """A run whose parameters are entries that nobody can change; one of them is its name."""
 
     client: MlflowClient
     experiment_id: str
@@ -58,8 +52,7 @@ class Register:
     @classmethod
     def open(cls, name: str, create: bool = True) -> Register:
         """The register of this name or run id, which is made where there is none; a StoreError
-        where it is deleted, or not the only one.
-        """
+        where it is deleted, or not the only one."""
         client = store.connect(create=create)
         runs = _registers(client, name)
         if not runs and create:
@@ -109,8 +102,7 @@ def _registers(client: MlflowClient, name: str) -> list[Run]:
 
 def _new_register(client: MlflowClient, name: str) -> list[Run]:
     """A new register, or the one that another process of this machine has made meanwhile; of
-    several machines the one that makes its experiment makes it.
-    """
+    several machines the one that makes its experiment makes it."""
     with alone(f"registers {mlflow.get_tracking_uri()} {name}"):
         if runs := _registers(client, name):
             return runs
@@ -164,8 +156,7 @@ class Ledger:
     @classmethod
     def open(cls, name: str, *, alpha: float | None = None, error: str = "fdr") -> Ledger:
         """The ledger of this name, or of this register; made where there is none if its level is
-        given, which it must keep.
-        """
+        given, which it must keep."""
         called = name if re.fullmatch("[0-9a-f]{32}", name) else LEDGER.format(name)
         book = cls(name, Register.open(called, create=alpha is not None))
         if alpha is not None:
@@ -206,16 +197,14 @@ class Ledger:
         return found
 
     def write(self, number: int, values: Mapping[str, Any]) -> str:
-        """Enter what the gate with this number found: one request makes the run of the entry, and
-        another registers it; returns the run's id.
-        """
+        """Enter what the gate found, in two requests: the run of the entry, and that it is
+        registered."""
         client = self.register.client
         about = {key: v[:_LONGEST] if isinstance(v, str) else v for key, v in values.items()}
         text = json.dumps({"number": number, "time": now()} | about, sort_keys=True)
         tags = {schema.TAG_KIND: schema.KIND_GATE, schema.TAG_ENTRY: text}
-        name = f"gate {number}: {values['decision']}"
-        origin = store.context_tags()
-        made = create(client, self.register.experiment_id, name, origin | tags)
+        name, tags = f"gate {number}: {values['decision']}", store.context_tags() | tags
+        made = create(client, self.register.experiment_id, name, tags)
         run_id = str(made.info.run_id)
         if not self.register.enter("entry", f"{run_id} {schema.sha256_of(text)}", number):
             raise self._changed(f"entry {number} is somebody else's")
@@ -261,9 +250,7 @@ def now() -> str:
 
 def promote(model: str, alias: str, version: str, judged: str) -> str | None:
     """Move an alias from the version that was judged to another, unless it points elsewhere by now;
-    returns what could not be seen of it afterwards. MLflow has no compare-and-set of an alias:
-    of several gates one begins at a time, by an entry in a register that all of them heed.
-    """
+    returns what could not be seen of it afterwards."""
     client = store.connect()
 
     def current() -> str:
@@ -278,6 +265,7 @@ def promote(model: str, alias: str, version: str, judged: str) -> str | None:
             )
 
     check()
+    # of several gates one begins at a time, by an entry in a register that all of them heed
     register = Register.open(PROMOTIONS)
     key = schema.sha256_of(f"{model}@{alias}")[:_SHORT]
     entries, now = register.entries(key), int(time.time() * 1000)
@@ -324,8 +312,7 @@ def looks_of(run_id: str, champion: str) -> dict[str, Any] | None:
 
 def remember_looks(run_id: str, champion: str, looks: Mapping[str, Any]) -> None:
     """Let a run remember them."""
-    tags = {schema.TAG_LOOKS.format(champion): json.dumps(looks)}
-    log(store.connect(), run_id, tags=tags)
+    log(store.connect(), run_id, tags={schema.TAG_LOOKS.format(champion): json.dumps(looks)})
 
 
 def log_gate(run_id: str, files: Mapping[str, str], decision: str) -> None:

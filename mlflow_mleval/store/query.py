@@ -1,6 +1,4 @@
-"""Runs of the tracking store into a Study: one paged search, nothing per run, and everything left
-out is listed.
-"""
+"""Runs of the tracking store into a Study; everything left out is listed."""
 
 from __future__ import annotations
 
@@ -274,9 +272,8 @@ def load_study(
 def selected_study(
     selection: Selection, progress: Progress = in_silence, table: RunsTable | None = None
 ) -> Study:
-    """The Study that a selection of runs yields, as `load_study` says; of a table that was read
-    already, if there is one.
-    """
+    """The Study that a selection of runs yields, as `load_study` says; of a table, if one was
+    read."""
     return _Loading(selection, progress, table).study()
 
 
@@ -373,9 +370,7 @@ class _Loading:
         return replace(table, by_fold=by_fold)
 
     def read(self, table: RunsTable) -> tuple[Results, set[Cell]]:
-        """The results that are asked for, if they can stand in one table, and the cells of which a
-        run failed.
-        """
+        """The results that are asked for, if they compare, and the cells of which a run failed."""
         table, chosen = table.sorted(), self.selection
         results, reasons = results_of_runs(table, self.rules, chosen, self.choice.may_count)
         self.progress(len(table), len(table))
@@ -459,8 +454,7 @@ class _Loading:
 
     def profiles(self, members: Results) -> dict[Cell, Mapping[str, schema.ProfileTag]]:
         """The loss profiles of each cell, of the last of its runs that finished and has any; those
-        of a table may lie among artifacts of a store that nobody named.
-        """
+        of a table may lie among artifacts of a store that nobody named."""
         if self.client is None:
             return {}
         cell, rows = ["dataset", "method"], members.rows
@@ -503,9 +497,8 @@ class _Loading:
 
 
 def _among(cells: Cells, counts: Mapping[str, int]) -> dict[Cell, int]:
-    """Among how many trials or steps the runs of a cell were chosen, at most; of the cells of
-    which that is known.
-    """
+    """Among how many trials or steps the runs of a cell were chosen, at most, where that is
+    known."""
     if not counts:
         return {}
     rows = cells.members.rows
@@ -515,14 +508,7 @@ def _among(cells: Cells, counts: Mapping[str, int]) -> dict[Cell, int]:
 
 
 class _Choice:
-    """Which measures are asked for and which are declared; once the cells are known, which count.
-
-    wanted: What may count, in the order of columns.
-    why_not: By metric that does not, whether a reader would ask for it ("measure") or not
-        ("unasked"), and why; the first reason counts.
-    training: Metrics of training data.
-    of_folds: Metrics that are another's values by fold.
-    """
+    """Which measures are asked for or declared; once the cells are known, which count."""
 
     def __init__(self, selection: Selection) -> None:
         self.ways = {"minimize": selection.minimize, "maximize": selection.maximize}
@@ -534,9 +520,11 @@ class _Choice:
         self.open = self.asked is None and not self.declared
         self.usual = [m for m in MEASURES if m not in NOT_BY_DEFAULT]
         asked = [*self.usual, *self.declared] if self.asked is None else expand(self.asked)
-        self.wanted = list(dict.fromkeys(asked))
+        self.wanted = list(dict.fromkeys(asked))  # what may count, in the order of columns
+        #: Metrics of training data, and those that are another's values by fold.
         self.training, self.of_folds = set[str](), set[str]()
         self.set_name: str | None = None
+        #: By metric, whether a reader would ask for it ("measure") or not ("unasked"), and why not.
         self.why_not: dict[str, tuple[str, str]] = {}
         self.leave_out(expand(self.excluded), "measure", "excluded as asked")
 
@@ -576,9 +564,8 @@ class _Choice:
         self, cells: Cells, choosers: Collection[str], named: Collection[str], doubts: Sequence[str]
     ) -> tuple[list[str], Cells, list[Excluded]]:
         """The measures to use, the cells that have them, and what is left out, but for runs `named`
-        by id. Metrics by which runs were chosen do not count, unless they are asked for, or there
-        is nothing else; `doubts` stand before why there is no measure.
-        """
+        by id. Metrics by which runs were chosen do not count, if there are others and none is asked
+        for."""
         values, counts = _finished_values(cells)
         choosers = choosers if self.asked is None else ()
         own = bool(_ours(cells)[cells.finished].any())
@@ -606,8 +593,7 @@ class _Choice:
 
     def _check_named(self, counts: Mapping[str, int], choosers: Collection[str]) -> None:
         """MeasureError where no finished run has a measure that was named, nobody knows which way
-        it is better, or some are of training data and others not.
-        """
+        it is better, or some are of training data and others not."""
         named = [m for m in dict.fromkeys([*self.named, *self.excluded]) if m not in SETS]
         if absent := [m for m in named if m not in counts]:
             raise MeasureError(
@@ -627,10 +613,8 @@ class _Choice:
             )
 
     def _learn(self, values: pd.DataFrame, counts: Mapping[str, int], own: bool) -> None:
-        """Measures of training data count by themselves, where they are named. Where all runs are
-        of others or names tell directions, and nobody said what counts, metrics of the data that
-        tell most do.
-        """
+        """Leave out measures of training data beside others. Where all runs are of others or names
+        tell directions, and nobody said what counts, metrics of the data that tell most do."""
         if alone := {*self.named} & {*self.left} & self.training:
             why = "measures of training data were asked for, which stand by themselves"
             self.leave_out({*self.wanted} - alone, "measure", why)
@@ -651,9 +635,8 @@ class _Choice:
         self.wanted = list(dict.fromkeys([*self.wanted, *held]))
 
     def _apart(self, values: pd.DataFrame) -> list[Cell]:
-        """The few cells for which there would be no measure in common to all others; none where
-        measures were asked for.
-        """
+        """The few cells that share no measure with all others; none where measures were asked
+        for."""
         there = values[[m for m in self.left if m in values]].notna()
         n = there.sum()
         if self.open and len(values) / 2 < n.max() < len(values):
@@ -664,8 +647,7 @@ class _Choice:
         self, counts: Mapping[str, int], finished: int
     ) -> tuple[list[str], list[Excluded]]:
         """The measures to use: those that all finished runs have, or some where they were asked
-        for, and others of which a reader may ask why.
-        """
+        for, and others of which a reader may ask why."""
         if self.asked is None:
             self.set_name = default_set(m for m in self.left if counts[m] == finished)
             default = SETS.get(self.set_name or "", self.usual)
@@ -721,9 +703,8 @@ class _Choice:
         return UndirectedError(text, ways) if ways else MeasureError(text)
 
     def ways_on(self, metrics: Iterable[str]) -> list[tuple[str, dict[str, Any]]]:
-        """What gives some metric a direction; empty where somebody has said what counts, or none
-        lacks it.
-        """
+        """What gives some metric a direction; empty where somebody said what counts, or none lacks
+        it."""
         lacking = [m for m in metrics if not (self._way(m) or is_bookkeeping(m))]
         lacking = [m for m in lacking if m not in self.why_not][:_SHOWN]
         if not (self.open and lacking):
@@ -737,9 +718,8 @@ def _ours(cells: Cells) -> pd.Series:
 
 
 def _finished_values(cells: Cells) -> tuple[pd.DataFrame, Counter[str]]:
-    """The values of cells that finished, and how many have each measure; NoRunsError where none
-    did.
-    """
+    """The values of cells that finished, and how many have each measure; NoRunsError without
+    any."""
     values = cells.values if cells.finished.all() else cells.values[cells.finished]
     if not len(values):
         raise NoRunsError(
@@ -751,8 +731,7 @@ def _finished_values(cells: Cells) -> tuple[pd.DataFrame, Counter[str]]:
 
 def _twin(metric: str, others: Sequence[str], values: pd.DataFrame) -> str:
     """The metric that this one is under another name, with the same values in all runs: what
-    scikit-learn's `score` is, or val_loss of Keras's validation_loss; empty where there is none.
-    """
+    scikit-learn's `score` is, or val_loss of Keras's validation_loss; empty where there is none."""
     known = term(metric)
     if known is None:
         return ""
@@ -784,8 +763,7 @@ def _with_names(
 
 def _on_one_scale(results: Results, chosen: Selection, choice: _Choice) -> Results:
     """The results with shares in the place of the percentages that were named; CandidatesError
-    where some runs hold shares and others percentages of a measure that may count.
-    """
+    where some runs hold shares and others percentages of a measure that may count."""
     values = results.values.copy(deep=False)
     if lacking := [m for m in chosen.percent if m not in values]:
         guess = did_you_mean(lacking, values)

@@ -1,7 +1,5 @@
-"""What the runs of a table say: of what they are (method, dataset, repeat), by rules that are
-expressions over its columns; their status and values, or why they are no results; and what tells
-all these apart, where that is too weak for a test that counts them.
-"""
+"""What the runs of a table say: of what they are (method, dataset, repeat), by rules over its
+columns; their status and values, or why they are no results; and what tells all these apart."""
 
 from __future__ import annotations
 
@@ -10,6 +8,7 @@ from collections import Counter, UserDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,8 +63,6 @@ _SEED = re.compile(
 _NO_SEED = ("", "none", "nan", "null")
 #: A seed within the text of an estimator.
 _SEED_IN_TEXT = re.compile(r"\b(\w*_)?(seed|random_state|rng)=[^,()\[\]{}]*", re.IGNORECASE)
-
-
 #: What names a dataset where no tag of ours does, the strongest evidence first.
 _DATASET = ("input", "shape", "experiment")
 #: What people call the param or tag that names a method, the plainest first.
@@ -86,20 +83,15 @@ _PART = "name's {}"
 
 @dataclass(frozen=True)
 class Rule:
-    """What names the method or the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``,
-    ``experiment``; of a dataset ``input`` or ``digest``, of a method ``run_id``,
-    ``estimator``, ``model``, ``prompt`` or ``since:DATE``, the period before or since then.
-
-    Several rules make one name, "xgb, lr=0.1": the first has to hold, the others where they do.
-    Where experiments are methods, all data that have no other name are `one` dataset. `models` says
-    what LoggedModels are called by their ids, and by those of runs that are not linked to them but
-    gave their metrics or were registered.
-    """
+    """What names the method or the dataset of a run, as `load_study` says; of several rules, which
+    make one name, "xgb, lr=0.1", the first has to hold, the others where they do."""
 
     what: str
     rules: tuple[str, ...] = ()
+    # What LoggedModels are called, by their ids, and by those of runs that are not linked to them
+    # but gave their metrics or were registered.
     models: Mapping[str, str] = field(default_factory=dict)
-    one: bool = False
+    one: bool = False  # experiments are methods: data that have no other name are one dataset
 
     def named(self, table: RunsTable) -> tuple[pd.Series, pd.Series]:
         """The names, empty where nothing gives one, and the rules that gave them."""
@@ -187,8 +179,7 @@ class Rule:
 
 def period_doubts(rules: Sequence[str], table: RunsTable) -> list[str]:
     """That runs before and since a date differ in more than that: in how many have which setting,
-    or are of which method, as far as no other rule says so.
-    """
+    or are of which method, as far as no other rule says so."""
     doubts = []
     for rule in (rule for rule in rules if key_of(rule)[0] == SINCE):
         periods = Rule("method", (rule,)).names(table)
@@ -240,16 +231,14 @@ def with_name_parts(table: RunsTable, pattern: str) -> RunsTable:
 
 
 def digests(table: RunsTable) -> pd.Series:
-    """The digest of the data that each run was evaluated on, or, where only these were logged,
-    trained on; empty where there is none.
-    """
+    """The digest of the data that each run was evaluated, else trained on; empty where there is
+    none."""
     return table.tag(schema.TAG_DATASET_DIGEST, table.frame["digest"])
 
 
 def estimators(table: RunsTable) -> pd.Series:
-    """The scikit-learn estimator that MLflow's autologging saw, with those that a pipeline or a
-    search holds: "Pipeline(StandardScaler, SVC)", "GridSearchCV(SVC)"; empty where there is none.
-    """
+    """The scikit-learn estimator that autologging saw, with those that a pipeline or a search
+    holds: "Pipeline(StandardScaler, SVC)", "GridSearchCV(SVC)"; empty where there is none."""
     names = table.texts("params.estimator_name")
     names = names.where(names != "", table.tag("estimator_name"))
     is_pipeline = names == "Pipeline"
@@ -268,19 +257,15 @@ def estimators(table: RunsTable) -> pd.Series:
 
 def is_seed(param: str) -> bool:
     """Whether a param of this name is plainly a seed, or counts repeats.
-
-    >>> [is_seed(name) for name in ("seed", "model__random_state", "data_seed", "n_seeds", "lr")]
-    [True, True, True, False, False]
-    >>> [is_seed(name) for name in ("try", "attempt", "trial", "n_repeats")]
-    [True, True, False, False]
+    >>> [is_seed(name) for name in ("model__random_state", "try", "n_seeds", "trial", "n_repeats")]
+    [True, True, False, False, False]
     """
     return _SEED.fullmatch(param) is not None
 
 
 def repeat_names(table: RunsTable, rules: Sequence[str]) -> pd.Series:
     """Which repeat each run is, by its seed or by what ``param:NAME`` or ``tag:NAME`` names; with
-    ``digest`` each is on another split of the same data. Empty where nothing says so.
-    """
+    ``digest`` each is on another split of the same data. Empty where nothing says so."""
     if not rules:
         seeds = sorted(filter(is_seed, table.names["params"]), key=len)
         names = pd.Series("", table.frame.index, dtype=object)
@@ -290,21 +275,19 @@ def repeat_names(table: RunsTable, rules: Sequence[str]) -> pd.Series:
             has = ~texts.str.lower().isin(_NO_SEED) & unnamed
             names, unnamed = names.where(~has, texts), unnamed & ~has
         return names
-    parts = [
+    parts = (
         digests(table) if rule == DIGEST else table.texts("{}s.{}".format(*key_of(rule)))
         for rule in rules
-    ]
-    names = parts[0]
-    for part in parts[1:]:
-        between = np.where((names != "") & (part != ""), ", ", "")
-        names = names + between + part
+    )
+    names = next(parts)
+    for part in parts:
+        names = names + np.where((names != "") & (part != ""), ", ", "") + part
     return names
 
 
 def settings(table: RunsTable, rules: Sequence[str]) -> pd.DataFrame:
     """The params in which repeats of a run are equal, without seeds and what tells repeats apart,
-    as a number for each value, −1 where there is none.
-    """
+    as a number for each value, −1 where there is none."""
     gone = {key for kind, key in map(key_of, rules) if kind == "param"}
     searched, runs = table.has("metrics.best_cv_score"), table.frame["run_name"]
     are_named = not any(map(MADE_UP.fullmatch, runs.unique()))
@@ -331,8 +314,7 @@ def settings(table: RunsTable, rules: Sequence[str]) -> pd.DataFrame:
 
 def with_models(client: MlflowClient, experiment_ids: Sequence[str], rule: Rule) -> Rule:
     """The rule, knowing what LoggedModels are called where it needs that: by the version that was
-    registered, else by name and id, for most are named "model".
-    """
+    registered, else by name and id, for most are named "model"."""
     if _MODEL not in rule.rules:
         return rule
     named, measured = logged_models(client, experiment_ids)
@@ -351,10 +333,7 @@ def logged_models(
     client: MlflowClient, experiment_ids: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The names of the LoggedModels by their ids, and their ids by those of the runs that gave
-    metrics of one alone.
-
-    A run of `mlflow.genai.evaluate` is linked to its model in no other way.
-    """
+    metrics of one alone: `mlflow.genai.evaluate` links its runs in no other way."""
     named: dict[str, str] = {}
     by_run: dict[str, set[str]] = {}
     ask = partial(client.search_logged_models, experiment_ids=list(experiment_ids))
@@ -377,19 +356,8 @@ UNDIRECTED = "nobody knows which way its metrics are better"
 _OF_FOLDS = re.compile(r"(^|[_/.-])(cv|folds?|split)_?\d*([_/.-]|$)|_std$", re.IGNORECASE)
 #: What `Study.runs` says of each run.
 COLUMNS = (
-    "run_id",
-    "experiment_id",
-    "experiment",
-    "dataset",
-    "method",
-    "status",
-    "conventions",
-    "split_digest",
-    "dataset_digest",
-    "n_train",
-    "n_test",
-    "selected_among",
-    "repeat",
+    *("run_id", "experiment_id", "experiment", "dataset", "method", "status", "conventions"),
+    *("split_digest", "dataset_digest", "n_train", "n_test", "selected_among", "repeat"),
     "start_time",
 )
 #: Tags that are columns of results.
@@ -410,9 +378,7 @@ _DECODED: dict[str, Callable[[str], Any]] = {
 
 
 class RunProfiles(UserDict[str, Any]):
-    """The loss profiles that a run carries, "hard" and "soft"; a tag is decoded when it is asked
-    for.
-    """
+    """The loss profiles of a run, "hard" and "soft"; a tag is decoded when it is asked for."""
 
     def __getitem__(self, kind: str) -> schema.ProfileTag:
         decode = schema.decode_profile if kind == "hard" else schema.decode_soft_profile
@@ -421,23 +387,16 @@ class RunProfiles(UserDict[str, Any]):
 
 @dataclass(frozen=True)
 class Results:
-    """Runs that can be used, in the order in which they started; all tables have the same index.
-
-    table
-    rows: `COLUMNS`, and what tells whether runs compare: method_by and dataset_by, the rules that
-        named them; protocol, over how many folds (1 is hold-out, −1 an unknown number, 0 where
-        nobody says); searched, whether it is what a search says of its winner; hierarchy,
-        propensities, weights, commit, and folds as our tag has them.
-    values: One column a measure, NaN where a run has none.
-    plain: Which of them were logged without our prefix, though they are named like our measures.
-    keys: The metrics whose names MLflow made of calls, by measure, empty where there is none.
-    """
+    """Runs that can be used, in the order in which they started; all tables have the same index."""
 
     table: RunsTable
+    # `COLUMNS` and `_TAGS`; method_by and dataset_by, the rules that named them; searched, whether
+    # it is what a search says of its winner; protocol, over how many folds: 1 is hold-out, −1 an
+    # unknown number, 0 where nobody says.
     rows: pd.DataFrame
-    values: pd.DataFrame
-    plain: pd.DataFrame
-    keys: pd.DataFrame
+    values: pd.DataFrame  # by measure, NaN where a run has none
+    plain: pd.DataFrame  # which of them others logged, named like our measures
+    keys: pd.DataFrame  # by measure, metrics whose names MLflow made of calls; else empty
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -505,10 +464,8 @@ def results_of_runs(
     selection: Selection,
     wanted: Callable[[str], object],
 ) -> tuple[Results, pd.Series]:
-    """The results among the runs of a table, and why the others hold none (empty for results).
-
-    Measures that have values by fold get their mean; `wanted` tells whether a measure may count.
-    """
+    """The results among the runs of a table, means over folds where there are some, and why the
+    others hold none (empty for results); `wanted` tells whether a measure may count."""
     rows = _rows_of_runs(table, rules, selection)
     reasons = pd.Series("", rows.index, dtype=object)
     for mask, why in _why_none(table, rows):
@@ -600,8 +557,7 @@ def _decoded(table: RunsTable, tag: str) -> dict[str, Any]:
 
 def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Values by measure; which of them are plain metrics named like a known measure; and the keys
-    of those whose names MLflow made of calls.
-    """
+    of those whose names MLflow made of calls."""
     own: dict[str, np.ndarray] = {}
     others: dict[str, np.ndarray] = {}
     for key in table.names["metrics"]:
@@ -625,9 +581,8 @@ def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
         others[measure] = np.where(has_own, np.nan, others[measure])
         plain[measure] = ~np.isnan(others[measure])
     keys: dict[str, np.ndarray] = {}
-    for measure, calls in calls_by_measure(others).items():
-        _join(others, keys, measure, calls, ~has_own)
-    for measure, calls in _alike(others, ~has_own):
+    # those that are alike are looked for when calls have been joined
+    for measure, calls in chain(calls_by_measure(others).items(), _alike(others, ~has_own)):
         _join(others, keys, measure, calls, ~has_own)
     for measure, column in others.items():
         held = own.get(measure, np.nan)
@@ -656,8 +611,7 @@ def _join(
     among: np.ndarray,
 ) -> None:
     """Put metrics under the measure that they are, where a run has none of that name: the last that
-    it has, whose key goes to the keys; others of the same variable are the same.
-    """
+    it has, whose key goes to the keys; others of the same variable are the same."""
     names, variables = (np.array(texts, dtype=object) for texts in zip(*calls, strict=True))
     held = np.where(among, np.array([*map(columns.get, names)]), np.nan)
     last = len(names) - 1 - (~np.isnan(held))[::-1].argmax(axis=0)
@@ -679,8 +633,7 @@ def _with_folds(
     table: RunsTable, rows: pd.DataFrame, values: pd.DataFrame, plain: pd.DataFrame
 ) -> pd.DataFrame:
     """The values with the means over folds, where they are numbers, of the runs with values by
-    fold; over how many folds each run was made goes to the rows, as `Results` says.
-    """
+    fold; over how many folds each run was made goes to the rows, as `Results` says."""
     runs = rows["run_id"].items()
     held = {at: table.by_fold[run_id] for at, run_id in runs if run_id in table.by_fold}
     folds = pd.Series(held, dtype=object)
@@ -792,10 +745,8 @@ def factors_of(rows: pd.DataFrame, table: RunsTable, selection: Selection) -> tu
 def _doubts(
     rows: pd.DataFrame, table: RunsTable, selection: Selection, repeated: str
 ) -> tuple[str, str]:
-    """That there may be more datasets, or repeats on several, of runs whose dataset nothing but the
-    experiment names: a param that nobody named, or a part of the runs' names, says otherwise; and
-    that, or that there may be fewer, where shapes do not tell the experiments apart.
-    """
+    """That there may be more datasets, or repeats on several, where nothing but the experiment
+    names the dataset and something says otherwise; and that, or that there may be fewer."""
     unnamed = rows["dataset_by"] == "experiment"
     if selection.dataset_by or "dataset" in name_parts(selection.name_as or ""):
         return "", ""
@@ -850,11 +801,8 @@ def called_dataset(table: RunsTable) -> list[tuple[str, pd.Series]]:
 
 
 def pattern_of(table: RunsTable) -> str:
-    """What the names of the runs seem to say, as `name_as` takes it: the parts that vary, of which
-    one that a param holds is the method, else the first; empty where names are not built alike.
-
-    A guess, which nobody may follow unasked.
-    """
+    """What the names of the runs seem to say, as `name_as` takes it; empty where they are not built
+    alike. A guess, which nobody may follow unasked."""
     names = table.frame["run_name"]
     if any(map(MADE_UP.fullmatch, names.unique())):
         return ""
@@ -879,8 +827,7 @@ def pattern_of(table: RunsTable) -> str:
 
 def _parts_that_vary(columns: pd.DataFrame) -> tuple[list[str], list[int]]:
     """The parts of names, ``{seed}`` for one that numbers repeats, and the positions of those that
-    vary; of several that vary together the first, for these are one name of several words.
-    """
+    vary; of several that vary together the first, for these are one name of several words."""
     texts, varying, numbered = columns.iloc[0].tolist(), list[int](), False
     for i in columns:
         n = columns[i].nunique()

@@ -1,7 +1,5 @@
 """Which runs compare: those of one method on one dataset are repeats, whose mean counts, or
-candidates, among which somebody has to choose; trials of searches and folds, in child runs or in
-the steps of metrics; results of different kinds stay apart; and which experiments belong together.
-"""
+candidates, among which somebody has to choose; child runs and steps are trials or folds."""
 
 from __future__ import annotations
 
@@ -70,9 +68,7 @@ def check_repeats(results: Results, rules: Sequence[str]) -> None:
 
 
 def sign_of(metric: str, selection: Selection) -> int:
-    """1 where larger values of the metric are better, -1 where smaller ones are; MeasureError where
-    nobody says.
-    """
+    """1 where larger values of the metric are better, else −1; MeasureError where nobody says."""
     try:
         proposed = selection.directions == "proposed"
         ways = selection.minimize, selection.maximize
@@ -85,22 +81,15 @@ def sign_of(metric: str, selection: Selection) -> int:
 
 @dataclass(frozen=True)
 class Cells:
-    """The runs that count, and what they say by method and dataset.
+    """The runs that count, and what they say by method and dataset."""
 
-    members: The runs, those of a cell one after the other.
-    rows: One row a cell: what the last run of it that finished says, or the last; label is that
-        run, n its runs, and selected_among the most of them.
-    values: One row a cell: means over the runs that finished.
-    excluded
-    notes: What a reader must know of how runs became cells.
-    chosen
-    """
-
-    members: Results
+    members: Results  # the runs of a cell one after the other
+    # What the last run of a cell that finished says, or the last; label is that run, n how many
+    # there are, and selected_among the most of them.
     rows: pd.DataFrame
-    values: pd.DataFrame
+    values: pd.DataFrame  # means over the runs that finished
     excluded: list[Excluded] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # of how runs became cells
     chosen: Chosen = field(default_factory=dict)
 
     @property
@@ -123,23 +112,20 @@ class Cells:
 
 
 class _Gathering:
-    """Runs on their way to cells.
-
-    By run: the number of its cell among the names, its settings, and the number of the candidate
-    that it is, which is one for equal settings and protocols.
-    """
+    """Runs on their way to cells."""
 
     def __init__(self, results: Results, selection: Selection, searched: Mapping[str, set[str]]):
         self.results, self.selection = results, selection
         self.excluded: list[Excluded] = []
         rows = results.rows
         cells = rows.groupby(["dataset", "method"], sort=False)
-        self.cell, self.names = cells.ngroup(), cells.size().index
+        self.cell, self.names = cells.ngroup(), cells.size().index  # by run, its place in names
         self.settings = settings(results.table, selection.repeats_by)
         own = ((name, run_id) for run_id, params in searched.items() for name in params)
         for name, run_ids in grouped(own).items():  # what was searched tells no repeats apart
             if name in self.settings:
                 self.settings.loc[rows["run_id"].isin(run_ids), name] = -1
+        # a candidate has equal settings and protocols
         equal = [rows["protocol"], *map(self.settings.get, self.settings)]
         self.candidate = rows.groupby(equal, sort=False).ngroup()
 
@@ -156,9 +142,8 @@ class _Gathering:
         self.cell, self.candidate = self.cell[kept], self.candidate[kept]
 
     def without_copies(self) -> None:
-        """Of runs that say just the same only the last counts: a result that was logged twice is no
-        second repeat.
-        """
+        """Of runs that say just the same the last counts: a result logged twice is no second
+        repeat."""
         several = self.cell.duplicated(keep=False)
         said = self.results.rows.loc[several, ["repeat", "status", "folds", "split_digest"]]
         said = said.assign(cell=self.cell[several], candidate=self.candidate[several])
@@ -207,8 +192,7 @@ class _Gathering:
 
     def mixed(self) -> Mixed:
         """By cell, the params in which its runs differ, beside their seed; `FOLDS` where their
-        protocols do. A run without any param tells nothing of how its method was set.
-        """
+        protocols do. A run without any param tells nothing of how its method was set."""
         told = self.settings[(self.settings >= 0).any(axis=1)]
         protocols = self.results.rows["protocol"]
         protocols = protocols.where(protocols != 0).groupby(self.cell).nunique()
@@ -274,8 +258,7 @@ class _Gathering:
 
     def to_choose_by(self, cells: Collection[int]) -> tuple[str, bool]:
         """A metric that every run has and whose direction is known, rather one that is not
-        compared, and whether it will be. Nobody chooses by what a method costs, unasked.
-        """
+        compared, and whether it will be. Nobody chooses by what a method costs, unasked."""
         chosen = self.selection
         declared, compared = {*chosen.minimize, *chosen.maximize}, chosen.measures
         proposed = chosen.directions == "proposed"
@@ -294,9 +277,8 @@ class _Gathering:
         return best, best in compared if compared is not None else len(directed) == 1
 
     def apart(self, mixed: Mixed) -> dict[str, Any]:
-        """The options that make methods of the candidates; on one dataset where others would have
-        gaps; empty where none does.
-        """
+        """The options that make methods of the candidates, on one dataset where others would have
+        gaps."""
         params, rows = self.telling(mixed), self.results.rows
         more: dict[str, Any] = {}
         if params and self.selection.missing == "error":
@@ -384,10 +366,8 @@ class _Gathering:
 def gather(
     results: Results, selection: Selection, searched: Mapping[str, set[str]] | None = None
 ) -> Cells:
-    """One cell a method and dataset: of repeats the mean, of candidates as `duplicates` says.
-
-    `searched` has, by the ids of the best trials of searches, the params that these searched.
-    """
+    """One cell a method and dataset: of repeats the mean, of candidates as `duplicates` says; by
+    the ids of the best trials of searches, `searched` has the params that these searched."""
     found, policy = _Gathering(results, selection, searched or {}), selection.duplicates
     found.without_copies()
     if policy == "latest-data":
@@ -437,8 +417,7 @@ def repeats_table(cells: Cells, used: Sequence[str]) -> pd.DataFrame | None:
 
 def check_comparable(results: Results) -> None:
     """Refuse results that were computed under different conventions or, on one dataset, over
-    different hierarchies or with other weights of instances.
-    """
+    different hierarchies or with other weights of instances."""
     rows = results.rows
     stated = rows[rows["conventions"] != schema.UNKNOWN_CONVENTIONS]
     if stated["conventions"].nunique() > 1:
@@ -446,9 +425,8 @@ def check_comparable(results: Results) -> None:
         which = "; ".join(
             f"{kind}: {count(len(held), 'run')} ({some(held, 3)})" for kind, held in names.items()
         )
-        what = (
-            f"the runs were computed under different conventions for empty sets and ties: {which}"
-        )
+        what = "the runs were computed under different conventions for empty sets and ties"
+        what = f"{what}: {which}"
         raise _of_different_kinds(what, schema.TAG_CONVENTIONS)
     if mixed := _datasets_that_differ(rows, "hierarchy"):
         what = f"runs on {some(mixed)} used different hierarchies"
@@ -497,14 +475,10 @@ BEST_TRIAL = Argument("children", "best:METRIC")
 
 @dataclass(frozen=True)
 class Searches:
-    """Children of runs, among which those are trials of a search that differ in their params.
-
-    children
-    families: By the id of the parent, the positions of its children.
-    params: By the id of the parent, the params in which its children differ; the others hold folds.
-    """
+    """Children of runs, among which those are trials of a search that differ in their params."""
 
     children: RunsTable
+    # By the id of the parent, the positions of its children, and the params in which they differ.
     families: Mapping[str, Sequence[int]]
     params: Mapping[str, list[str]]
 
@@ -537,16 +511,11 @@ class Searches:
 
 @dataclass(frozen=True)
 class BestTrials:
-    """What ``best:METRIC`` takes of searches.
+    """What ``best:METRIC`` takes of searches."""
 
-    table: The runs with the best trials in the place of their searches: each is named as the search
-        is and repeats as it does.
-    among: By id of a best trial, how many trials of its search have the metric.
-    own: By id of a best trial, the params that its search has not: what was searched tells no
-        repeats apart.
-    """
-
-    table: RunsTable
+    table: RunsTable  # with the best trials in the place of their searches, named as these are
+    # By id of a best trial, how many trials of its search have the metric, and the params that its
+    # search has not: what was searched tells no repeats apart.
     among: Mapping[str, int] = field(default_factory=dict)
     own: Mapping[str, set[str]] = field(default_factory=dict)
 
@@ -606,9 +575,8 @@ def best_trials(client: MlflowClient | None, table: RunsTable, selection: Select
 
 
 def held_out_first(results: Results, named: Collection[str], excluded: list[Excluded]) -> Results:
-    """Without what a search says of its winner where the same method was evaluated otherwise, but
-    for runs named by id.
-    """
+    """Without what a search says of its winner where the method was evaluated, too; `named`
+    stay."""
     rows = results.rows
     if not rows["searched"].any():
         return results
@@ -626,28 +594,19 @@ def held_out_first(results: Results, named: Collection[str], excluded: list[Excl
 
 @dataclass(frozen=True)
 class FoldRule:
-    """Where runs without our tag hold their values by fold.
-
-    ``key:PATTERN``: in metrics of their own, such as ``fold3_f1`` for ``key:fold{fold}_{measure}``;
-    ``steps``: in the history of each metric, step = fold; ``children``: in child runs, one a fold,
-    numbered in the order in which they started.
-
-    >>> FoldRule("key:cv/{fold}/{measure}").match("cv/3/f1")
-    ('f1', 3)
-    """
+    """Where runs without our tag hold their values by fold: ``key:fold{fold}_{measure}`` names
+    metrics; ``steps`` are steps of metrics, ``children`` child runs, in the order in which they
+    started."""
 
     rule: str
 
     def match(self, key: str) -> tuple[str, int] | None:
-        """The measure and the fold that a metric key names; None for another key or another kind of
-        rule.
-        """
+        """The measure and the fold that a metric key names; None for others, and rules of other
+        kinds."""
         if not self.rule.startswith("key:"):
             return None
-        text = re.escape(self.rule.removeprefix("key:"))
-        text = text.replace(r"\{fold\}", r"(?P<fold>\d+)").replace(
-            r"\{measure\}", "(?P<measure>.+)"
-        )
+        text = re.escape(self.rule.removeprefix("key:")).replace(r"\{fold\}", r"(?P<fold>\d+)")
+        text = text.replace(r"\{measure\}", "(?P<measure>.+)")
         hit = re.fullmatch(text, key)
         return (hit["measure"], int(hit["fold"])) if hit else None
 
@@ -658,12 +617,8 @@ class FoldRule:
         measures: Collection[str],
         excluded: list[Excluded],
     ) -> dict[str, schema.FoldValues]:
-        """By run id, the values by fold of the runs that have any and do not carry our tag; what
-        cannot be read goes to the list.
-
-        ``steps`` takes a request per run and measure, ``children`` one paged search, a pattern
-        none.
-        """
+        """By run id, values by fold of runs without our tag; what cannot be read goes to the
+        list."""
         others = table.where(~table.has(f"tags.{schema.TAG_FOLDS}"))
 
         def values_of_run(row: RunRow) -> schema.FoldValues | None:
@@ -730,9 +685,7 @@ def _columns_by_fold(values: Iterable[tuple[str, int, float]]) -> schema.FoldVal
 def study_folds(
     client: MlflowClient | None, cells: Cells, used: Sequence[str], excluded: list[Excluded]
 ) -> tuple[pd.DataFrame | None, list[str]]:
-    """Values by fold of the runs that carry them, means over repeats, and notes on them; what is
-    broken is listed.
-    """
+    """Values by fold, means over repeats, and notes on them; what is broken is listed."""
     held, notes = _folds_of_runs(client, cells.members, used, excluded), list[str]()
     rounded = [label for label, values in held.items() if values.digits]
     if rounded:
@@ -851,10 +804,8 @@ def everywhere(client: MlflowClient, selection: Selection) -> Selection:
 def placed(
     selection: Selection, progress: Progress = in_silence
 ) -> tuple[Selection, RunsTable | None]:
-    """The selection with the experiment, or those that belong together, that alone hold runs which
-    can be compared, and these runs, for they have been read; as it is where it names some, or where
-    there are several, or none.
-    """
+    """The selection with the one group of experiments that holds runs which can be compared, and
+    these runs, for they have been read; as it is where it names some, or several do, or none."""
     if is_placed(selection):
         return selection, None
     client = store.connect()
@@ -874,9 +825,7 @@ def in_experiments(table: RunsTable, names: Collection[str]) -> RunsTable:
 @dataclass(frozen=True)
 class Found:
     """The runs that may be results, which of them have metrics, the searches among the children of
-    runs that others logged, and the runs that count with their values: where only children have
-    metrics, what there is lies in them.
-    """
+    others' runs, and the runs that count: where only children have metrics, these."""
 
     tops: RunsTable
     with_metrics: pd.Series
@@ -913,10 +862,8 @@ def are_finished(table: RunsTable) -> pd.Series:
 
 @dataclass(frozen=True)
 class _Experiment:
-    """What tells whether an experiment belong to others: its datasets, the measures that most of
-    its runs have on new data, its methods by each rule that may name them, and whether it holds
-    finished runs with metrics.
-    """
+    """What tells whether an experiment belongs to others: datasets, measures that most runs have on
+    new data, methods by each rule that may name them, and whether finished runs have metrics."""
 
     name: str
     ours: bool
@@ -960,8 +907,7 @@ class _Experiment:
 
 def usable_groups(table: RunsTable, selection: Selection) -> list[list[str]]:
     """The experiments that hold runs, by name, each with those that belong to it; the last used
-    first. Where one group alone can be compared, the others do not count.
-    """
+    first. Where one group alone can be compared, the others do not count."""
     results = table.where(~table.is_record)
     last = results.frame.groupby("experiment_id")["started"].max().sort_values(ascending=False)
     groups: list[list[_Experiment]] = []

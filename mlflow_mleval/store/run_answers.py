@@ -1,6 +1,5 @@
 """Runs into answers, question by question, from whichever they hold: traces, imported answers, or
-tables of `mlflow.models.evaluate` and of `mlflow.log_table`.
-"""
+tables of `mlflow.models.evaluate` and of `mlflow.log_table`."""
 
 from __future__ import annotations
 
@@ -120,8 +119,7 @@ def _said(
     trace: Trace, run: Run, grades: Grades
 ) -> Iterator[tuple[str, str, str, float | None, bool, str]]:
     """What the run's assessments of a trace say: scorer, its version, measure, number, whether that
-    is pass or fail, and the word that is no number.
-    """
+    is pass or fail, and the word that is no number."""
     for assessment in trace.info.assessments or ():
         feedback = assessment.feedback
         if feedback is None or assessment.valid is False or not belongs(assessment, run):
@@ -137,8 +135,7 @@ def _said(
 
 def _plain_inputs(inputs: Any) -> dict[str, str]:
     """The inputs that are no structures, as text of bounded length; what is cut ends with a digest,
-    so that passages that begin alike stay different.
-    """
+    so that passages that begin alike stay different."""
     found = {}
     for key, value in inputs.items() if isinstance(inputs, dict) else ():
         if isinstance(value, str | int | float | bool):
@@ -156,11 +153,8 @@ def traces_of(
     most: int | None = None,
 ) -> Iterator[tuple[Trace, str, list[Any]]]:
     """Each trace with the key of its question and the parts, the first of which are its inputs, as
-    far as the data hold them; a page in memory at a time.
-
-    A page comes with its spans only where the metadata have cut a part of some trace in it, or in
-    the page before.
-    """
+    far as the data hold them; a page in memory at a time."""
+    # A page comes with spans only where the metadata cut a part of a trace in it, or in the last.
     spans, n = False, 0
     asked, lost = asked_of(run), list[str]()
 
@@ -262,9 +256,8 @@ def belongs(assessment: Assessment, run: Run) -> bool:
 
 
 def number_assessed(value: Any, grades: Sequence[str] | None) -> tuple[float | None, bool]:
-    """The number that an assessment stands for, and whether it is pass or fail; no value may be
-    either.
-    """
+    """The number that an assessment stands for, and whether it is pass or fail; None may be
+    either."""
     if value is None:
         return np.nan, True
     if grades is not None:
@@ -375,8 +368,7 @@ def _score_columns(frame: pd.DataFrame, grades: Grades, instance_by: str | None)
 
 def _key_columns(tables: Sequence[_Table]) -> list[str]:
     """The columns that together say what was asked: they hold the same in all tables, and scores in
-    none, wanted or not.
-    """
+    none, wanted or not."""
     scores = {name for _, _, held in tables for name in held}
     texts = [
         {c: {*map(_json_text, frame[c])} for c in frame if c not in scores}
@@ -446,8 +438,7 @@ _SCORERS = "mlflow.genaiEvaluate.scorersDigest"
 @dataclass(frozen=True)
 class SelectedAnswers:
     """What a selection of runs answered: by data set the answers of its methods side by side, or
-    why it cannot be compared. `runs` has a row a run: run_id, experiment, dataset, method.
-    """
+    why it cannot be compared. `runs` has a row a run: run_id, experiment, dataset, method."""
 
     found: dict[str, Units]
     absent: dict[str, str]
@@ -471,9 +462,7 @@ def load_answers(
     progress: Progress = in_silence,
 ) -> SelectedAnswers:
     """What the runs of a selection answered, question by question; several runs of a method on a
-    data set are repeats, more answers to the same questions. With `asked_of` all questions of that
-    method are kept, and `most` bounds the answers of all data sets together.
-    """
+    dataset are repeats, more answers to the same questions."""
     client = store.connect()
     where, read = placed(selection)
     every = read_store(client, where) if read is None else read
@@ -722,16 +711,12 @@ EXPECTATIONS = "expectations"
 
 @dataclass(frozen=True)
 class RawAnswers:
-    """The answers of one run, in the order of their questions' keys, so that runs on the same
-    questions agree in it.
+    """The answers of one run by their questions' keys, so that runs on the same ones agree in
+    order."""
 
-    outputs, expected: As they were recorded.
-    counted: How many answers were scored; there are fewer where some were lost.
-    """
-
-    outputs: list[Any]
+    outputs: list[Any]  # as they were recorded
     expected: list[Any]
-    counted: int | None
+    counted: int | None  # how many were scored; there are fewer where some were lost
 
 
 def read_raw_answers(

@@ -1,6 +1,5 @@
-"""The one module that writes runs: results atomic in effect, and doing it twice changes nothing;
-imports and reports use it. It also takes out of runs what the package put into them.
-"""
+"""The one module that writes runs; doing it twice changes nothing. It also takes out of runs what
+the package put into them."""
 
 from __future__ import annotations
 
@@ -71,42 +70,26 @@ class RunRefusedError(StoreError):
 
 @dataclass(frozen=True)
 class Payload:
-    """All that a run is to hold.
-
-    method, dataset: What was evaluated on what.
-    means: By measure; what is not finite is not logged.
-    folds: Fold numbers, R of them.
-    by_fold: By measure, R values; NaN where there is none.
-    curves: By the whole key of a metric, its values by step.
-    tags: What else identifies the result; those of `identity` go before.
-    files: By artifact path the content, or what makes it; called one after the other, while those
-        before are being sent.
-    history: Metrics of the training that led to the result, with their own times and steps; they
-        are no part of the result.
-    params: What the method was set to. A run keeps those that it has; one that MLflow's own
-        autologging made has them all.
-    note: The description of the run's page, where it has none.
-    model_id: The LoggedModel that the metrics are of. Default: the one that the run made or took.
-    status: Whether the method finished: complete, or dnf.
-    kind: Whether it was evaluated here, or imported.
-    claim: What tells this result from an equal one; it stays the same however often the result is
-        sent.
-    """
+    """All that a run is to hold."""
 
     method: str
     dataset: str
-    means: Mapping[str, float]
+    means: Mapping[str, float]  # by measure; what is not finite is not logged
     folds: Sequence[int] = ()
-    by_fold: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    curves: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    tags: Mapping[str, str] = field(default_factory=dict)
+    by_fold: Mapping[str, Sequence[float]] = field(default_factory=dict)  # NaN for no value
+    curves: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # by key, then step
+    tags: Mapping[str, str] = field(default_factory=dict)  # beside those of `identity`
+    # By artifact path; what makes content is called one after the other, while others are sent.
     files: Mapping[str, Content] = field(default_factory=dict)
-    history: Sequence[Metric] = ()
+    history: Sequence[Metric] = ()  # of the training: no part of the result
+    # What the method was set to. A run keeps those that it has; one that MLflow's own autologging
+    # made has them all.
     params: Mapping[str, str] = field(default_factory=dict)
-    note: str = ""
-    model_id: str | None = None
-    status: str = schema.COMPLETE
+    note: str = ""  # the description of the run's page, where it has none
+    model_id: str | None = None  # of the LoggedModel; by default that which the run made or took
+    status: str = schema.COMPLETE  # or dnf, where the method did not finish
     kind: str = schema.KIND_EVALUATION
+    # What tells this result from an equal one, however often it is sent.
     claim: str = field(default_factory=lambda: uuid4().hex, compare=False)
 
     @property
@@ -123,10 +106,7 @@ class Payload:
         return schema.sha256_of(text)
 
     def metrics(self, timestamp: int, model_id: str | None = None, **data: Any) -> list[Metric]:
-        """The history, and every finite value of the result as a metric of the data.
-
-        The model gets the measures alone: its page has no use for hundreds of points of curves.
-        """
+        """The history, and every finite value of the result as a metric of the data."""
         measures = {schema.metric_key(m): {0: v} for m, v in self.means.items()}
         by_fold = {
             schema.FOLD_PREFIX + m: dict(zip(self.folds, values, strict=True))
@@ -134,6 +114,7 @@ class Payload:
         }
         entries = list(self.history)
         for key, values in {**measures, **by_fold, **self.curves}.items():
+            # the page of a model has no use for hundreds of points of curves
             model = model_id if key in measures else None
             entries += [
                 Metric(key, float(value), timestamp, int(step), model, **data)
@@ -163,12 +144,7 @@ def write(
     run: Run | None = None,
 ) -> str:
     """Write to the given run, else to the active one or that of MLFLOW_RUN_ID, else to a new one,
-    which ends with it.
-
-    The run is marked as incomplete before anything else is written, and as complete after
-    everything. What an interrupted attempt wrote is completed by writing the same again into the
-    same run; readers skip the run until then.
-    """
+    which ends with it. Writing the same again completes what an interrupted attempt wrote."""
     from mlflow.tracking.fluent import _get_experiment_id
 
     check_paths(payload.files)
@@ -195,7 +171,7 @@ def write(
                     end(client, run_id, payload.run_status)
                 return run_id
         run_id = run.info.run_id
-        try:
+        try:  # it is marked as incomplete, and readers skip it until all is written
             with store.store_errors("write to"):
                 put(client, run, payload, int(run.data.tags[schema.TAG_UPDATED]), ends)
         except BaseException as error:
@@ -264,12 +240,8 @@ def holds_result(tags: Mapping[str, str]) -> bool:
 
 
 def settle(client: MlflowClient, claimants: Callable[[], Sequence[Run]], run_id: str) -> str:
-    """Keep one of several whole runs that claim the same, and delete the others; returns the id of
-    the one that stays.
-
-    A store has no lock, so whoever has written one looks afterwards. The run that started first is
-    kept: whoever looks last sees them all, and all agree on the first.
-    """
+    """Keep the first of several whole runs that claim the same, and delete the others; returns its
+    id. A store has no lock: whoever looks last sees them all, and all agree on the first."""
     whole = sorted(claimants(), key=age)
     for run in whole[1:]:
         withdraw(client, run.info.run_id)
@@ -307,15 +279,12 @@ def create(
     tags: Mapping[str, str],
     start: int | None = None,
 ) -> Run:
-    """A new run, which starts at this time, in milliseconds; by default now.
-
-    MLflow repeats no request that creates where the server answers 503 or cuts the line, for the
-    run may be there all the same. One whose tags claim a result is looked for then, and asked for
-    once more.
-    """
-    name, written, claim = name[: schema.MAX_RUN_NAME], packed(tags), tags.get(schema.TAG_CLAIM)
-
-    make = partial(client.create_run, experiment_id, start, written, name)
+    """A new run, which starts at this time, in milliseconds; by default now."""
+    claim = tags.get(schema.TAG_CLAIM)
+    name = name[: schema.MAX_RUN_NAME]
+    make = partial(client.create_run, experiment_id, start, packed(tags), name)
+    # MLflow repeats no request that creates where the server answers 503 or cuts the line, for the
+    # run may be there all the same. One that claims a result is looked for, then asked for again.
     try:
         run = make()
     except StoreError as error:
@@ -357,10 +326,7 @@ def made(content: Content) -> bytes:
 
 def send(run: Run, files: Mapping[str, Content], jobs: Sequence[Callable[[], None]] = ()) -> None:
     """Artifacts of a run in threads, while the next are made, beside other jobs; the first failure
-    ends it.
-
-    All paths are checked before anything is written.
-    """
+    ends it. All paths are checked before anything is written."""
     if not files:
         for job in jobs:
             job()
@@ -461,8 +427,7 @@ def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
 
 def put(client: MlflowClient, run: Run, payload: Payload, timestamp: int, ends: bool) -> None:
     """Write what a payload holds to its run, and end that if need be: files and frame in threads,
-    while the next files are made; then the records.
-    """
+    while the next files are made; then the records."""
     run_id, digest = run.info.run_id, payload.tags.get(schema.TAG_DATASET_DIGEST, "")
     # MLflow's own page of inputs has room for the start of our digests.
     name, start = payload.dataset[:_MAX_INPUT_NAME], digest[:_MAX_INPUT_DIGEST]
@@ -551,12 +516,8 @@ def log_report(
     tags: Mapping[str, str] | None = None,
     params: Mapping[str, object] | None = None,
 ) -> str:
-    """Store a report as a run of kind report; such runs are never read as results.
-
-    A run with the same tag ``mleval.report`` is taken again: its artifacts are replaced, all of
-    them or, where that fails, none. Several who do that at the same time make one run: on one
-    machine one after the other; of the runs of several machines the first is kept.
-    """
+    """Store a report as a run of kind report, which is never read as results. One with the same tag
+    ``mleval.report`` is taken again: its artifacts are replaced, all of them or none."""
     try:
         check_paths(files)
     except ValueError as error:
@@ -593,7 +554,8 @@ def log_report(
             raise
         finally:
             end(client, run_id, status)
-        if new and key and not artifacts.only_routes():  # by which nothing can be deleted
+        # of several that were made at once the first stays; by the routes nothing can be deleted
+        if new and key and not artifacts.only_routes():
             run_id = settle(client, partial(_same, client, experiment_id, key, True), run_id)
     return run_id
 
@@ -660,8 +622,7 @@ def _alone(experiment_id: str, key: str | None) -> AbstractContextManager[None]:
 
 def forget(selection: Selection, really: bool) -> str:
     """Take out of the selected runs what the package put into them, if `really`; returns what that
-    is. Tags go last, so that what fails half-way is found again.
-    """
+    is. Tags go last, so that what fails half-way is found again."""
     client, kept, told = store.connect(), list[str](), Counter[str]()
     for run in runs_of(client, read_store(client, selection)).values():
         run_id, tags = run.info.run_id, run.data.tags

@@ -1,6 +1,5 @@
 """The runs table: what a store or a table of results says of runs, one row a run, in the columns of
-`mlflow.search_runs`. Studies, surveys and rules read this table and nothing else.
-"""
+`mlflow.search_runs`. Studies, surveys and rules read this table and nothing else."""
 
 from __future__ import annotations
 
@@ -54,8 +53,6 @@ MOST_MS = 9_000_000_000_000
 _IDS_AT_ONCE = 500
 #: The one experiment of a table.
 _ONLY = "0"
-
-
 _KINDS = ("metrics", "params", "tags")
 _ABOUT = tuple(name for name in RunRow.__dataclass_fields__ if name not in _KINDS)
 _WHOLE = ("started", "last_step")
@@ -63,27 +60,19 @@ _WHOLE = ("started", "last_step")
 
 @dataclass(frozen=True)
 class RunsTable:
-    """Runs, one row each.
+    """Runs, one row each."""
 
-    frame: The columns run_id, run_name, status, started, experiment_id, experiment, data, digest,
-        shape, model and last_step, and by name ``metrics.f1`` (floats), ``params.lr`` and
-        ``tags.team`` (categories); what a run has not is NaN. What few runs have takes no room for
-        the others.
-    experiments: Names by id, also of experiments without a run.
-    unusable: By run id, metrics whose values are no results: infinite, not a number.
-    by_fold: By run id, values by fold that stand in no tag.
-    doubts: What a reader must know.
-    source: What was read in the place of a store; empty for a store.
-    told_by: What tells a method or a dataset where no run does, in words.
-    """
-
+    # The columns run_id, run_name, status, started, experiment_id, experiment, data, digest, shape,
+    # model and last_step, and by name ``metrics.f1`` (floats), ``params.lr`` and ``tags.team``
+    # (categories); what a run has not is NaN, and takes no room where few runs have it.
     frame: pd.DataFrame
-    experiments: Mapping[str, str] = field(default_factory=dict)
+    experiments: Mapping[str, str] = field(default_factory=dict)  # name by id, also without a run
+    # By run id, metrics whose values are no results, and values by fold that stand in no tag.
     unusable: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     by_fold: Mapping[str, schema.FoldValues] = field(default_factory=dict)
-    doubts: tuple[str, ...] = ()
-    source: Mapping[str, str] = field(default_factory=dict)
-    told_by: Mapping[str, str] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()  # what a reader must know
+    source: Mapping[str, str] = field(default_factory=dict)  # empty for a store
+    told_by: Mapping[str, str] = field(default_factory=dict)  # what tells a role where no run does
 
     @classmethod
     def of(cls, rows: Iterable[RunRow], experiments: Mapping[str, str], **more: Any) -> RunsTable:
@@ -162,9 +151,7 @@ class RunsTable:
         return self if mask.all() else replace(self, frame=self.frame[mask])
 
     def codes(self) -> tuple[list[str], np.ndarray]:
-        """The names of params that any run has, and a number for each value, −1 where there is
-        none: runs x params.
-        """
+        """The params that any run has, and a number for each value, −1 for none: runs x params."""
         columns = {n: self.frame[f"params.{n}"].cat.codes for n in self.names["params"]}
         codes = pd.DataFrame({n: held for n, held in columns.items() if held.max() >= 0})
         return [*codes], codes.reindex(self.frame.index).to_numpy(np.int32)
@@ -218,8 +205,7 @@ class RunsTable:
 
 class _Column:
     """A metric, param or tag of rows as they come: values or codes, and the rows that have it;
-    these are kept from the first gap on.
-    """
+    these are kept from the first gap on."""
 
     def __init__(self, is_text: bool) -> None:
         self.values = array("i" if is_text else "d")
@@ -247,9 +233,8 @@ class _Column:
             values[i] = np.nan
 
     def of(self, n: int) -> Any:
-        """The column of `n` rows: floats, NaN where there is none, or categories; None where
-        nothing is a result.
-        """
+        """Floats of `n` rows, NaN where there is none, or categories; None where nothing is a
+        result."""
         rows, values = self.rows, np.asarray(self.values)
         if self.codes is not None:
             codes = np.full(n, -1, dtype=np.int32)
@@ -288,9 +273,8 @@ def remembered() -> Iterator[None]:
 def read_store(
     client: MlflowClient, selection: Selection, progress: Progress = in_silence
 ) -> RunsTable:
-    """The runs that a selection names, the first started first; NoRunsError where one of them is
-    not there.
-    """
+    """The runs of a selection, the first started first; NoRunsError where one that it names is
+    lost."""
     selection = store.with_runs_of_models(client, selection)
     named = selection.experiment_ids, selection.experiment_names
     everywhere = selection.run_ids and not any(named)
@@ -409,8 +393,7 @@ def filters_of(selection: Selection) -> list[str]:
 
 def read_children(client: MlflowClient | None, table: RunsTable, parents: RunsTable) -> RunsTable:
     """The finished children of runs, as they started; MLflow finds them by a tag, whatever the
-    selection left out. Without a client they are in the table.
-    """
+    selection left out. Without a client they are in the table."""
     if client is not None and len(parents):
         there = {*parents.frame["experiment_id"]}
         experiments = {i: name for i, name in parents.experiments.items() if i in there}
@@ -432,9 +415,7 @@ def best_steps(
     progress: Progress,
 ) -> tuple[RunsTable, dict[str, int]]:
     """The runs with the metrics of the step where one is best, where others logged them, and by run
-    id among how many steps that is; a request a run and a metric that is `wanted`. `sign` is 1
-    where larger values of the one are better, else −1.
-    """
+    id among how many steps that is; a request a run and a metric that is `wanted`."""
     others = table.where(~table.ours)
     having = others.where(others.has(f"metrics.{metric}"))
     larger = sign() if len(having) else 0
@@ -488,8 +469,7 @@ def step_notes(metric: str, steps: Mapping[Cell, int], used: Collection[str]) ->
 
 def _steps_of(client: MlflowClient, run_id: str, key: str) -> dict[int, float]:
     """A metric's values by step, in this order, of each step the later one; where all have the same
-    step, as Keras logs its validation_loss, they are counted from 0.
-    """
+    step, as Keras logs its validation_loss, they are counted from 0."""
     logged = client.get_metric_history(run_id, key)
     logged = sorted((m for m in logged if computable(m.value)), key=lambda m: m.timestamp)
     if len({m.step for m in logged}) == 1:
@@ -560,8 +540,7 @@ def read_results_table(selection: Selection) -> RunsTable:
 @dataclass(frozen=True)
 class TableResult:
     """What a table of results says of one method on one dataset with one seed: means over folds,
-    values by fold, and the measures that lack a fold.
-    """
+    values by fold, and the measures that lack a fold."""
 
     name: str
     means: Mapping[str, float]
@@ -596,8 +575,7 @@ def result_name(dataset: str, method: str, seed: str = "") -> str:
 
 def grouped_results(table: pd.DataFrame) -> dict[tuple[str, str, str], TableResult]:
     """By dataset, method and seed (empty where there are no repeats), what a tidy table of
-    `read_results` holds, in its order.
-    """
+    `read_results` holds, in its order."""
     rows = table.reindex(columns=["dataset", "method", "seed", "measure", "fold", "value"])
     rows["seed"] = rows["seed"].where(rows["seed"].notna(), "")
     rows["fold"] = rows["fold"].astype(object).where(rows["fold"].notna(), None)

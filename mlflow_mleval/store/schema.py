@@ -1,13 +1,7 @@
 """How one run carries results (metric keys, tags, artifact paths, their version), and what is
-believed of what others may have written into a run.
-
-A run is one method on one dataset under one protocol. Its metrics are ``mleval/<measure>`` (mean
-over the folds, step 0), ``mleval.fold/<measure>`` (step = fold), ``mleval.profile/<loss>`` and
-``mleval.soft_profile/<loss>`` (the loss profiles of the label sets and of the scores, step =
-parameter), ``mleval.curve/<curve>`` (step = percent) and ``mleval.epoch/<measure>`` (step = epoch
-of a training). The tags `TAG_FOLDS`, `TAG_PROFILE` and `TAG_SOFT_PROFILE` repeat what is known by
-fold as JSON, so that a reader of many runs needs one search and nothing per run.
-"""
+believed of what others may have written into a run: one method on one dataset under one protocol.
+The tags `TAG_FOLDS`, `TAG_PROFILE` and `TAG_SOFT_PROFILE` repeat as JSON what metrics say by fold,
+so that a reader of many runs needs one search and nothing per run."""
 
 from __future__ import annotations
 
@@ -35,19 +29,15 @@ T = TypeVar("T")
 #: Raised when an older reader would misread what a newer writer stores.
 SCHEMA_VERSION = 1
 
-METRIC_PREFIX = "mleval/"
-FOLD_PREFIX = "mleval.fold/"
-#: Of the label sets ("hard") and of the scores ("soft").
+#: Measures: means over the folds at step 0, and values by fold, step = fold.
+METRIC_PREFIX, FOLD_PREFIX = "mleval/", "mleval.fold/"
+#: Of the label sets ("hard") and of the scores ("soft"), step = parameter of the loss.
 PROFILE_PREFIXES = {"hard": "mleval.profile/", "soft": "mleval.soft_profile/"}
-#: Curves of the scores of all label cells together, step = whole percents: no results, and not read
-#: as such.
-CURVE_PREFIX = "mleval.curve/"
-#: How validation data were predicted while training, step = epoch: no results, and not read as
-#: such.
-EPOCH_PREFIX = "mleval.epoch/"
+#: No results, and not read as such: curves of the scores of all label cells together, step = whole
+#: percents; how validation data were predicted while training, step = epoch; and what was evaluated
+#: (instances, labels, cardinalities).
+CURVE_PREFIX, EPOCH_PREFIX, DATA_PREFIX = "mleval.curve/", "mleval.epoch/", "mleval.data/"
 EPOCH_PROFILE_PREFIXES = {"hard": "mleval.epoch.profile/", "soft": "mleval.epoch.soft_profile/"}
-#: What was evaluated (instances, labels, cardinalities): no results, and not read as such.
-DATA_PREFIX = "mleval.data/"
 
 TAG_METHOD = "mleval.method"
 TAG_DATASET = "mleval.dataset"
@@ -58,22 +48,17 @@ TAG_CONVENTIONS = "mleval.conventions"
 TAG_FOLDS = "mleval.folds"
 #: JSON: the instances of each fold in the test and, where known, the training part.
 TAG_FOLD_SIZES = "mleval.fold_sizes"
-#: JSON: true and false positives and negatives of each fold, summed over the labels of
-#: `ARTIFACT_COUNTS`.
+#: JSON: true and false positives and negatives of each fold, summed over labels.
 TAG_COUNTS = "mleval.counts"
-#: Among how many candidates a search chose this method on these very folds: its values are
-#: optimistic.
+#: Among how many candidates a search chose this method on these very folds.
 TAG_SELECTED = "mleval.selected_among"
 #: Number of this child among the trials of a search, whose result is its parent's.
 TAG_TRIAL = "mleval.trial"
 #: The epoch that the evaluated model is of, counted from 0.
 TAG_EPOCH = "mleval.epoch"
-#: JSON: the numbers of instances with 0, 1 .. wrong labels by fold; the loss profiles of the label
-#: sets follow from it exactly.
-TAG_PROFILE = "mleval.profile"
-#: JSON: the mean largest, second largest .. error of an instance by fold; the loss profiles of the
-#: scores follow from it.
-TAG_SOFT_PROFILE = "mleval.soft_profile"
+#: JSON, by fold: the numbers of instances with 0, 1 .. wrong labels, and the mean largest, second
+#: largest .. error of an instance; the loss profiles of label sets and of scores follow from them.
+TAG_PROFILE, TAG_SOFT_PROFILE = "mleval.profile", "mleval.soft_profile"
 TAG_PROFILES = {"hard": TAG_PROFILE, "soft": TAG_SOFT_PROFILE}
 #: A token of the import that made the run, or of the result that it holds: of several runs that
 #: claim the same, one is kept.
@@ -103,26 +88,24 @@ TAG_HIERARCHY_DIGEST = "mleval.hierarchy_digest"
 #: SHA-256 of the numbers of training instances by label, and of a and b: propensity-scored measures
 #: follow from them.
 TAG_PROPENSITIES = "mleval.propensities"
-#: SHA-256 of the weights of instances and the labels of each; a run without it counts each instance
-#: once.
+#: SHA-256 of the weights of instances and their labels; a run without it counts each once.
 TAG_WEIGHTS = "mleval.sample_weight"
-#: JSON list of measures whose metrics are still stored but no longer valid: MLflow cannot delete a
-#: metric.
+#: JSON list of measures whose metrics are no longer valid: MLflow cannot delete a metric.
 TAG_WITHDRAWN = "mleval.withdrawn"
 #: Milliseconds since 1970 of the last change; later values get later timestamps than this.
 TAG_UPDATED = "mleval.updated"
 #: SHA-256 of the answers that were imported into the run.
 TAG_ANSWERS = "mleval.answers"
-#: JSON: the tags that only programs read, by their names without the prefix (see `tag_packing`).
+#: JSON: the tags that only programs read, by their names without the prefix (see `packed`).
 TAG_RUN = "mleval.run"
 
 #: What MLflow calls the run that a run is part of, and what a dataset of a run is for.
 MLFLOW_PARENT, MLFLOW_CONTEXT = "mlflow.parentRunId", "mlflow.data.context"
 
-KIND_IMPORT, KIND_EVALUATION, KIND_REPORT = "import", "evaluation", "report"
-#: A gate of a ledger, and the run that holds the numbers of a register.
-KIND_GATE, KIND_REGISTER = "gate", "register"
-#: Runs that hold no results: they are in no study, survey or list.
+KIND_IMPORT, KIND_EVALUATION = "import", "evaluation"
+#: Runs that hold no results, and are in no study, survey or list: reports, gates of a ledger, and
+#: what holds the numbers of a register.
+KIND_REPORT, KIND_GATE, KIND_REGISTER = "report", "gate", "register"
 RECORDS = (KIND_REPORT, KIND_GATE, KIND_REGISTER)
 COMPLETE, DNF, INCOMPLETE = "complete", "dnf", "incomplete"
 UNKNOWN_CONVENTIONS = "unknown"
@@ -138,17 +121,14 @@ ARTIFACTS_GATE = {"html": "mleval_gate.html", "md": "mleval_gate.md", "json": "m
 ARTIFACT_FOLDS = "mleval/folds.parquet"
 ARTIFACT_COUNTS = "mleval/counts.parquet"
 ARTIFACT_INSTANCES = "mleval/instances.parquet"
-#: Of `ARTIFACT_INSTANCES`: the column of names, and the entry of the file's metadata that tells
-#: which true labels each has.
-INSTANCE, INSTANCE_TRUTH = "instance", b"mleval.truth_sets"
-#: And the column of weights, where instances have them.
-INSTANCE_WEIGHT = "sample_weight"
+#: Of `ARTIFACT_INSTANCES`: the column of names, that of weights, where there are any, and the entry
+#: of the file's metadata that tells which true labels each has.
+INSTANCE, INSTANCE_WEIGHT, INSTANCE_TRUTH = "instance", "sample_weight", b"mleval.truth_sets"
 ARTIFACT_PROFILE = "mleval/profile.csv"
-#: The "family" in `ARTIFACT_PROFILE` of the mean i-th largest errors, from which the losses of
-#: every family follow.
+#: The "family" in `ARTIFACT_PROFILE` of the mean i-th largest errors: all losses follow from them.
 ERRORS = "errors"
-#: What programs read, in one file, for each file is a request; and what of it readers
-#: ask for. A run without the one has these by themselves, as `log_profile` writes them.
+#: What programs read, in one file, for each file is a request; and what of it readers ask for: a
+#: run without the one has these by themselves, as `log_profile` writes them.
 ARTIFACT_DATA = "mleval/data.zip"
 IN_DATA = (ARTIFACT_COUNTS, ARTIFACT_FOLDS, ARTIFACT_PROFILE)
 
@@ -157,8 +137,7 @@ MAX_RUN_NAME = 250
 _DIGITS = (8, 6, 4)
 #: Decimals tried in turn until the errors of a soft profile fit a tag; None is unrounded.
 _DECIMALS = (None, 8, 6, 5, 4)
-#: A tag that claims more labels than these is not believed; nor is one with more errors a row, or
-#: in all rows.
+#: A tag that claims more labels, errors a row, or errors in all rows than these is not believed.
 _MOST_LABELS, MOST_ERRORS, _MOST_CELLS = 10_000_000, 100_000, 1_000_000
 #: Where values by fold can be, if not in the tag.
 _ELSEWHERE = (FOLD_PREFIX, ARTIFACT_FOLDS)
@@ -167,40 +146,23 @@ SLACK = 1e-9
 
 
 def sha256_of(text: str) -> str:
-    """The digest of a text, in hexadecimal digits.
-
-    >>> sha256_of("f1")[:8]
-    '3f524cdc'
-    """
+    """The digest of a text, in hexadecimal digits."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def metric_key(measure: str) -> str:
-    """Key of the metric that carries a measure.
-
-    >>> metric_key("f1")
-    'mleval/f1'
-    """
+    """Key of the metric that carries a measure."""
     return METRIC_PREFIX + measure
 
 
 def epoch_profile_key(kind: str, k: int, n_labels: int) -> str:
-    """Key of the binomial loss at k with step = epoch; the keys sort by k.
-
-    >>> epoch_profile_key("hard", 3, 14)
-    'mleval.epoch.profile/k03'
-    """
+    """Key of the binomial loss at k, step = epoch; the keys sort by k: ``…/k03`` of 14 labels."""
     return f"{EPOCH_PROFILE_PREFIXES[kind]}k{k:0{len(str(n_labels))}d}"
 
 
 @lru_cache
 def measure_of(key: str) -> str | None:
-    """The measure that a metric of ours carries; None for profiles, folds and everybody else's
-    metrics.
-
-    >>> measure_of("mleval/f1"), measure_of("mleval.fold/f1"), measure_of("loss")
-    ('f1', None, None)
-    """
+    """The measure that a metric of ours carries; None for profiles, folds and others' metrics."""
     return key[len(METRIC_PREFIX) :] if key.startswith(METRIC_PREFIX) else None
 
 
@@ -212,7 +174,6 @@ def is_result_file(path: str) -> bool:
 
 def newer_schema(tags: Mapping[str, str]) -> str | None:
     """Why a run's tags must not be read by this version; None where they can be.
-
     >>> newer_schema({"mleval.schema": "2"})
     'schema 2, and this version of mlflow-mleval knows up to 1. Upgrade mlflow-mleval.'
     """
@@ -230,11 +191,8 @@ OWN_DIGEST = 64
 
 
 def differ(digests: Iterable[str]) -> bool | None:
-    """Whether the digests of some runs are of different data; None where they do not compare; runs
-    without one do not count.
-
-    Digests compare if they are of one form, ours or MLflow's, as their lengths tell.
-
+    """Whether digests are of different data; None where they do not compare: ours and MLflow's,
+    which their lengths tell apart, do not. Runs without one do not count.
     >>> differ(["1a", "1a", ""]), differ(["1a", "2b"]), differ(["1a", "1"])
     (False, True, None)
     """
@@ -244,11 +202,7 @@ def differ(digests: Iterable[str]) -> bool | None:
 
 
 def withdrawn(tags: Mapping[str, str]) -> frozenset[str]:
-    """Measures whose stored metrics are no longer valid; empty where the tag cannot be read.
-
-    >>> sorted(withdrawn({"mleval.withdrawn": '["f1"]'})), sorted(withdrawn({}))
-    (['f1'], [])
-    """
+    """Measures whose stored metrics are no longer valid; empty where the tag cannot be read."""
     with suppress(ValueError):
         return decode_withdrawn(tags.get(TAG_WITHDRAWN, ""))
     return frozenset()
@@ -263,37 +217,26 @@ def decode_withdrawn(text: str) -> frozenset[str]:
 
 
 def run_name(method: str, dataset: str) -> str:
-    """What the UI calls the run; the tags carry the whole names.
-
-    >>> run_name("BR", "yeast")
-    'BR · yeast'
-    """
+    """What the UI calls the run; the tags carry the whole names."""
     name = f"{method} · {dataset}"
     return name if len(name) <= MAX_RUN_NAME else name[: MAX_RUN_NAME - 1] + "…"
 
 
 @dataclass(frozen=True)
 class FoldValues:
-    """Values by fold as a tag carries them.
-
-    folds: Fold numbers.
-    values: By measure, one value a fold; NaN where there is none.
-    digits: Significant digits that the values were rounded to; None where they are exact.
-    omitted: Where to find them, if they were too many for a tag.
-    """
+    """Values by measure and fold as a tag carries them; NaN where there is none."""
 
     folds: Sequence[int]
     values: Mapping[str, Sequence[float]]
-    digits: int | None = None
-    omitted: str | None = None
+    digits: int | None = None  # significant, to which values were rounded; None where exact
+    omitted: str | None = None  # where to find them, if they were too many for a tag
 
 
 def encode_folds(
     folds: Sequence[int], values: Mapping[str, Sequence[float]], elsewhere: str = FOLD_PREFIX
 ) -> str:
-    """The tag `TAG_FOLDS`: exact if that fits, else with fewer digits, else only a pointer and a
+    """The tag `TAG_FOLDS`: exact if that fits, else with fewer digits, else a pointer and a
     checksum.
-
     >>> encode_folds([1, 2], {"f1": [0.5, float("nan")]})
     '{"schema":1,"folds":[1,2],"values":{"f1":[0.5,null]}}'
     """
@@ -316,11 +259,7 @@ def _rounded(column: Sequence[float | None], digits: int) -> list[float | None]:
 
 
 def decode_folds(text: str) -> FoldValues:
-    """What `encode_folds` wrote.
-
-    >>> decode_folds(encode_folds([1, 2], {"f1": [0.5, 0.75]})).values
-    {'f1': [0.5, 0.75]}
-    """
+    """What `encode_folds` wrote."""
     with _read(text, "tag of the folds") as content:
         if "omitted" in content:
             if content["omitted"] not in _ELSEWHERE:
@@ -344,17 +283,12 @@ def _by_fold(
 
 
 def encode_fold_sizes(n_test: Sequence[int], n_train: Sequence[int]) -> str:
-    """The tag `TAG_FOLD_SIZES`; `n_train` may be empty.
-
-    >>> encode_fold_sizes([10, 10], [20, 20])
-    '{"n_test":[10,10],"n_train":[20,20]}'
-    """
+    """The tag `TAG_FOLD_SIZES`; `n_train` may be empty."""
     return _text({"n_test": list(map(int, n_test)), "n_train": list(map(int, n_train))})
 
 
 def decode_fold_sizes(text: str) -> dict[str, tuple[int, ...]]:
     """What `encode_fold_sizes` wrote.
-
     >>> decode_fold_sizes('{"n_test":[10,10],"n_train":[20,20]}')
     {'n_train': (20, 20), 'n_test': (10, 10)}
     """
@@ -368,7 +302,6 @@ CELLS = ("tp", "fp", "fn", "tn")
 
 def encode_counts(folds: Sequence[int], counts: Mapping[str, Sequence[float]]) -> str:
     """The tag `TAG_COUNTS`.
-
     >>> encode_counts([0, 1], {"tp": [3, 4], "fp": [1, 0], "fn": [0, 0], "tn": [6, 6]})
     '{"folds":[0,1],"tp":[3,4],"fp":[1,0],"fn":[0,0],"tn":[6,6]}'
     """
@@ -381,7 +314,6 @@ def encode_counts(folds: Sequence[int], counts: Mapping[str, Sequence[float]]) -
 
 def decode_counts(text: str) -> tuple[list[int], dict[str, list[float]]]:
     """The folds, and what `encode_counts` wrote of each.
-
     >>> decode_counts('{"folds":[7],"tp":[3],"fp":[1],"fn":[0],"tn":[6]}')
     ([7], {'tp': [3.0], 'fp': [1.0], 'fn': [0.0], 'tn': [6.0]})
     """
@@ -394,29 +326,20 @@ def decode_counts(text: str) -> tuple[list[int], dict[str, list[float]]]:
 
 @dataclass(frozen=True)
 class ProfileTag:
-    """What loss profiles of every family follow from, as a tag carries it.
-
-    n_labels: K.
-    folds: Fold numbers, one a row; empty where the one row is that of all instances.
-    n: Instances of each row.
-    rows: Hard: the numbers of instances with 0, 1 .. wrong labels. Soft: the mean over instances of
-        the largest error, the second largest .. Zeros at the end of a row are left out.
-    pooled: Whether there are folds that did not fit.
-    omitted: Whether the rows did not fit at all: `ARTIFACT_PROFILE` holds the one of all instances.
-    """
+    """What loss profiles of every family follow from, as a tag carries it."""
 
     n_labels: int
-    folds: Sequence[int]
-    n: Sequence[int]
+    folds: Sequence[int]  # one a row; empty where the one row is that of all instances
+    n: Sequence[int]  # instances of each row
+    # Hard: the numbers of instances with 0, 1 .. wrong labels. Soft: the mean over instances of the
+    # largest error, the second largest .. Zeros at the end of a row are left out.
     rows: Sequence[Sequence[float]]
-    pooled: bool = False
-    omitted: bool = False
+    pooled: bool = False  # there are folds that did not fit
+    omitted: bool = False  # nothing fitted: `ARTIFACT_PROFILE` holds the row of all instances
 
 
 def encode_profile(counts: Sequence[Sequence[float]], folds: Sequence[int] = ()) -> str:
-    """The tag `TAG_PROFILE`: exact; the folds added up if they do not fit, and only a pointer if
-    even that does not.
-
+    """The tag `TAG_PROFILE`: exact; the folds added up if they do not fit, else a pointer.
     >>> encode_profile([[5, 1, 0], [4, 0, 2]], [1, 2])
     '{"schema":1,"n_labels":2,"folds":[1,2],"counts":[[5,1],[4,0,2]]}'
     """
@@ -432,9 +355,8 @@ def encode_profile(counts: Sequence[Sequence[float]], folds: Sequence[int] = ())
 def encode_soft_profile(
     errors: Sequence[Sequence[float]], n: Sequence[float], folds: Sequence[int] = ()
 ) -> str:
-    """The tag `TAG_SOFT_PROFILE`: exact if that fits, else with fewer decimals, else of all folds
-    together, else a pointer.
-
+    """The tag `TAG_SOFT_PROFILE`: exact, else with fewer decimals, else of all folds, else a
+    pointer.
     >>> encode_soft_profile([[0.75, 0.25]], [20])
     '{"schema":1,"n_labels":2,"n":[20],"errors":[[0.75,0.25]]}'
     """
@@ -455,13 +377,7 @@ def encode_soft_profile(
 
 
 def decode_profile(text: str, kind: str = "hard") -> ProfileTag:
-    """What `encode_profile` wrote, or of the kind "soft" `encode_soft_profile`.
-
-    >>> decode_profile(encode_profile([[5, 1, 0], [4, 0, 2]], [1, 2])).rows
-    [[5, 1], [4, 0, 2]]
-    >>> decode_profile(encode_soft_profile([[0.75, 0.25]], [20]), "soft").rows
-    [[0.75, 0.25]]
-    """
+    """What `encode_profile` wrote, or of the kind "soft" `encode_soft_profile`."""
     rows: list[Any]
     with _read(text, "profile") as content:
         (n_labels,) = whole_numbers([content["n_labels"]], 1)
@@ -537,6 +453,10 @@ def _refuse_more(lengths: Sequence[int], most: int) -> None:
         raise ValueError(f"{len(lengths)} rows of up to {longest:,} numbers are too many")
 
 
+#: What reading JSON of another form raises.
+_MALFORMED = LookupError, TypeError, AttributeError, ValueError, OverflowError, RecursionError
+
+
 @contextmanager
 def _read(text: str, what: str) -> Iterator[Any]:
     """The content of a tag; whatever is wrong with it in the block is a ValueError."""
@@ -545,14 +465,7 @@ def _read(text: str, what: str) -> Iterator[Any]:
         if isinstance(content, dict) and content.get("schema", 0) > SCHEMA_VERSION:
             raise ValueError(f"it has schema {content['schema']}, newer than {SCHEMA_VERSION}")
         yield content
-    except (
-        LookupError,
-        TypeError,
-        AttributeError,
-        ValueError,
-        OverflowError,
-        RecursionError,
-    ) as error:
+    except _MALFORMED as error:
         raise ValueError(f"the {what} is not in the form this package writes ({error}).") from error
 
 
@@ -576,30 +489,16 @@ TAG_PREFIX = "mleval."
 #: propensities, among how many.
 PACKED = frozenset(
     (
-        TAG_ANSWERS,
-        TAG_CLAIM,
-        TAG_COUNTS,
-        TAG_DIGEST,
-        TAG_EPOCH,
-        TAG_FOLD_SIZES,
-        TAG_OWN_RUN,
-        TAG_PROFILE,
-        TAG_SOFT_PROFILE,
-        TAG_TRIAL,
-        TAG_UPDATED,
-        TAG_WITHDRAWN,
+        *(TAG_ANSWERS, TAG_CLAIM, TAG_COUNTS, TAG_DIGEST, TAG_EPOCH, TAG_FOLD_SIZES, TAG_OWN_RUN),
+        *(TAG_PROFILE, TAG_SOFT_PROFILE, TAG_TRIAL, TAG_UPDATED, TAG_WITHDRAWN),
     )
 )
 
 
 def packed(changes: Mapping[str, str], tags: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What to write so that the run has these tags; `tags` are those that it has, as `unpacked`
-    gives them.
-
+    """What to write so that a run with these tags, as `unpacked` gives them, gets the changes.
     >>> packed({"mleval.method": "BR", "mleval.updated": "9"})
     {'mleval.method': 'BR', 'mleval.run': '{"schema":1,"updated":"9"}'}
-    >>> packed({"mleval.updated": "9"}, {"mleval.updated": "8"})  # it is apart already
-    {'mleval.updated': '9'}
     """
     tags = tags or {}
     before = _packed_tags(tags)
@@ -613,20 +512,12 @@ def packed(changes: Mapping[str, str], tags: Mapping[str, str] | None = None) ->
 
 
 def unpacked(tags: Mapping[str, str]) -> dict[str, str]:
-    """All tags of a run by their names; one that stands apart counts.
-
-    >>> unpacked({"mleval.run": '{"schema":1,"updated":"9"}', "mleval.epoch": "8"})
-    {'mleval.updated': '9', 'mleval.run': '{"schema":1,"updated":"9"}', 'mleval.epoch': '8'}
-    """
+    """All tags of a run by their names; one that stands apart counts."""
     return {**_packed_tags(tags), **tags}
 
 
 def decode(text: str) -> dict[str, str]:
-    """The tags that the text of `schema.TAG_RUN` holds.
-
-    >>> decode('{"schema":1,"updated":"9"}')
-    {'mleval.updated': '9'}
-    """
+    """The tags that the text of `schema.TAG_RUN` holds."""
     with _read(text, "tag") as content:
         del content["schema"]
         if wrong := [value for value in content.values() if not isinstance(value, str)]:
@@ -636,9 +527,8 @@ def decode(text: str) -> dict[str, str]:
 
 
 def filter_of_packed(tag: str, value: str = "") -> str:
-    """A filter in MLflow's search syntax of runs with this packed tag; a value may be digits and
+    """A filter in MLflow's search syntax of runs with this packed tag; a value has digits and
     letters.
-
     >>> filter_of_packed("mleval.digest", "ab")
     'tags.`mleval.run` LIKE \\'%"digest":"ab%\\''
     """
@@ -679,9 +569,6 @@ _LARGE = re.compile(rf"[eE]|(?<!\d)\d{{{MAX_DIGITS + 1}}}")
 def bounded_json(text: str, longest: int = MAX_TAG) -> Any:
     """The content of JSON text: finite numbers, integers of 64 bits, few brackets within each
     other.
-
-    >>> bounded_json('{"folds": [1, 2]}')
-    {'folds': [1, 2]}
     >>> bounded_json("[1, Infinity]")
     Traceback (most recent call last):
     ValueError: Infinity is no finite number
@@ -700,7 +587,6 @@ def bounded_json(text: str, longest: int = MAX_TAG) -> Any:
 
 def computable(value: Any) -> Any:
     """Whether sums and squares of a value, or of each of an array, are numbers.
-
     >>> computable(-0.5), computable(1e308), computable(float("nan"))
     (True, False, False)
     """
@@ -737,11 +623,8 @@ def read_table(
 def open_parquet(
     path: str | Path, columns: Sequence[str], names: Collection[str] = ()
 ) -> pq.ParquetFile:
-    """A parquet file whose columns can be read: its head says how much they hold, and no row is
-    read for it.
-
-    Names are read as a dictionary: a name that is repeated a million times takes its room once.
-    """
+    """A parquet file whose columns can be read, as its head says; no row is read for it. Names are
+    a dictionary: one that is repeated a million times takes its room once."""
     file = decoded(lambda: pq.ParquetFile(path, read_dictionary=list(names)))
     schema, rows = file.schema_arrow, file.metadata.num_rows
     if lacking := [name for name in columns if len(schema.get_all_field_indices(name)) != 1]:

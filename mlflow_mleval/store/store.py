@@ -1,6 +1,4 @@
-"""The way to the tracking store: connect quickly or say why not, find experiments, search runs page
-by page, and say how a filter is spelled.
-"""
+"""The way to the tracking store: connect, find experiments, search runs page by page."""
 
 from __future__ import annotations
 
@@ -66,13 +64,8 @@ _CONFLICTS = (
 
 def patiently(act: Callable[[], T]) -> T:
     """What the call returns, which is tried again where another process came between.
-
-    >>> answers = iter([ValueError("UNIQUE constraint failed: datasets.name"), 3])
-    >>> def act():
-    ...     if isinstance(answer := next(answers), Exception):
-    ...         raise answer
-    ...     return answer
-    >>> patiently(act)
+    >>> from unittest.mock import Mock
+    >>> patiently(Mock(side_effect=[ValueError("UNIQUE constraint failed: datasets.name"), 3]))
     3
     """
     least, most = _SECONDS
@@ -146,22 +139,13 @@ MOST = 5_000_000
 #: How often several pages are read at most, until no run is deleted meanwhile.
 _PASSES = 5
 #: What MLflow, a database or the network raises; UnicodeError where a password cannot be sent.
-_FORESEEN = (
-    MlflowException,
-    requests.RequestException,
-    sqlite3.Error,
-    OSError,
-    ImportError,
-    UnicodeError,
-)
+_FORESEEN = MlflowException, sqlite3.Error, OSError, ImportError, UnicodeError
 #: A server that is not there should be reported in seconds. What the user set goes before.
 _QUICK = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
 }
-
-
 #: What MLflow and its library tell when they make the tables of a new database.
 _OF_TABLES = re.compile("database tables|^(Context|Will|Running) ")
 
@@ -199,10 +183,9 @@ def server_address() -> str | None:
 
 
 class _Client(MlflowClient):
-    """A client that asks as long as somebody waits, of a store elsewhere as long as `budget` says,
-    and writes again what a conflict has undone; what fails is a StoreError. A store that has not
-    answered yet, or not the last time, is asked quickly.
-    """
+    """A client that asks as long as somebody waits, and writes again what a conflict has undone;
+    what fails is a StoreError. A store that has not answered, at first or lastly, is asked
+    quickly."""
 
     _answers = False
 
@@ -234,9 +217,7 @@ class _Client(MlflowClient):
 
 
 class _Place(NamedTuple):
-    """Of a store the URL of a database, the file of SQLite, and whether it is no file of this
-    machine, but something that may not answer.
-    """
+    """Of a store the URL of a database, the file of SQLite, and whether it is a place elsewhere."""
 
     url: Any
     file: Path | None
@@ -365,13 +346,8 @@ def search(
     progress: Progress = in_silence,
     made: Callable[[Iterable[Run]], Any] = list,
 ) -> Any:
-    """Active runs of the experiments, the first started first, each once: a list of them, or what
-    else is `made` of them as they come.
-
-    What takes several pages is read in one pass (`pages`), and again where runs were deleted
-    meanwhile; `doubts` takes what a reader must know. `progress(done, total)` is called after each
-    page, with a total of 0 in the first pass.
-    """
+    """Active runs of the experiments, the first started first, each once: a list, or what else is
+    `made` of them as they come. `doubts` takes what a reader must know."""
     told = [] if doubts is None else doubts
     n, n_pages, last = 0, 0, ""
 
@@ -382,7 +358,7 @@ def search(
             n, n_pages = n + len(page), n_pages + 1
             last = page[-1].info.run_id if page else last
             yield from page
-            progress(n, total)
+            progress(n, total)  # of 0 in the first pass, in which nobody knows
 
     found = None
     try:
@@ -431,8 +407,7 @@ _MOST_NOTED = 20_000
 
 def noted(client: MlflowClient, run_id: str) -> tuple[str, str]:
     """Where the artifacts of a run are said to lie, and the tag of its counts; both empty where it
-    has none. Asks nothing of a run that a search has read.
-    """
+    has none. Asks nothing of a run that a search has read."""
     notes = _noted.setdefault(mlflow.get_tracking_uri(), {})
     if run_id not in notes:
         notes[run_id] = _note(opened(client.get_run(run_id)))
@@ -447,8 +422,7 @@ def _note(run: Run) -> tuple[str, str]:
 
 def _noted_page(runs: Iterable[Run]) -> list[Run]:
     """The runs of a page, opened and noted, which share the text of their keys. What MLflow keeps
-    of each metric of ours beside its value is dropped, for it is most of the memory.
-    """
+    of each metric of ours beside its value is dropped, for it is most of the memory."""
     if sum(map(len, _noted.values())) > _MOST_NOTED:
         _noted.clear()
     notes, page = _noted.setdefault(mlflow.get_tracking_uri(), {}), [*runs]
@@ -471,12 +445,10 @@ def opened(run: Run) -> Run:
 def pages(
     client: MlflowClient, experiment_ids: Sequence[str], filter_string: str
 ) -> Iterator[list[Run]]:
-    """The pages of a search by start time and run id; the runs as `opened` gives them.
-
-    Each page begins with the start time that ended the one before, not with a number: runs that are
-    deleted or added meanwhile move none of the others. Runs of the same time come again, and are
-    left out. Where they fill a page, the next one is larger.
-    """
+    """The pages of a search by start time and run id; the runs as `opened` gives them."""
+    # Each page begins with the start time that ended the one before, not with a number: runs that
+    # are deleted or added meanwhile move none of the others. Runs of the same time come again, and
+    # are left out; where they fill a page, the next one is larger.
     seen: set[str] = set()
     since: int | None = None
     usual = PAGE if _place(mlflow.get_tracking_uri()).url is None else _DATABASE_PAGE
@@ -504,12 +476,10 @@ def _page_of_runs(
     since: int | None = None,
     token: str | None = None,
 ) -> Any:
-    """A page of runs in their order, which MLflow makes complete with the run id; without Python's
-    search for cycles, which takes longer than the page, for it goes through all that was imported.
-    """
+    """A page of runs in their order, which MLflow makes complete with the run id."""
     later = "" if since is None else f"attributes.start_time >= {since}"
     enabled = gc.isenabled()
-    gc.disable()
+    gc.disable()  # a search for cycles goes through all imports, and takes longer than the page
     try:
         return client.search_runs(
             list(experiment_ids),
@@ -570,11 +540,7 @@ _NAMED = re.compile("models:/([^/]*?[^/@])(?:/([^/]+)|@([^/@]+))?")
 
 def run_of(client: MlflowClient, name: str) -> str:
     """The id of the run that made ``models:/NAME/VERSION``, ``models:/NAME@ALIAS`` or
-    ``models:/ID``; what names no model is the id of a run.
-
-    >>> run_of(MlflowClient(), "models:/tagger@champion")  # doctest: +SKIP
-    '1f0c…'
-    """
+    ``models:/ID``; what names no model is the id of a run."""
     if not is_model(name):
         return name
     version, run_id, known = version_of(client, name), None, ""
@@ -621,9 +587,7 @@ def with_runs_of_models(client: MlflowClient, selection: Selection) -> Selection
 
 
 def version_of(client: MlflowClient, name: str) -> ModelVersion | None:
-    """The version that is named by its number, as "latest" or by alias; None where it is a run, or
-    the id of a LoggedModel.
-    """
+    """The version that is named by its number, as "latest" or by alias; None of other names."""
     if not is_model(name):
         return None
     if (parts := _NAMED.fullmatch(name)) is None:
@@ -679,12 +643,8 @@ def context_tags() -> dict[str, str]:
 
 @contextmanager
 def store_errors(doing: str) -> Iterator[None]:
-    """Turn whatever MLflow, a database or the network raises into one clear StoreError without
-    credentials, as the clients of `connect` do by themselves.
-
-    The error stands alone, for what led to it often holds the URI. What is not foreseen passes,
-    unless it would tell a secret.
-    """
+    """Turn what MLflow, a database or the network raises into one StoreError without credentials.
+    What is not foreseen passes, unless it would tell a secret."""
     try:
         yield
     except MlevalError:
@@ -848,12 +808,8 @@ EXAMPLES = (
     "attributes.status = 'FINISHED'",
     "attributes.start_time > 1700000000000 (milliseconds)",
 )
-
-
 #: What chooses experiments.
 EXPERIMENTS = Message(Argument("experiment_names", ("NAME",)))
-
-
 #: What to write in place of a filter that MLflow does not accept.
 ADVICE = Message(
     f"Examples: {'; '.join(EXAMPLES)}. Join conditions with `and`; there is no `or`. "

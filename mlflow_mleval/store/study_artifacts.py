@@ -43,10 +43,8 @@ if TYPE_CHECKING:
 
 #: The column that says which fold tested an instance.
 _FOLD = "fold"
-
-
-#: The mean of a table and the metric that was logged with it differ by no more than this, as a
-#: share of the larger, or of one.
+#: By how much the mean of a table and the metric logged with it may differ, as a share of the
+#: larger, or of one.
 _ROUNDING = 1e-6
 
 
@@ -54,7 +52,6 @@ def changed_means(
     side: str, values: pd.DataFrame, logged: Mapping[Any, float], weights: pd.Series | None = None
 ) -> list[Changed]:
     """The measures of which the mean is not what was logged with the values.
-
     >>> changed_means("new", pd.DataFrame({"f1": [1.0, 0.0]}), {"f1": 0.75})
     [Changed(side='new', measure='f1', mean=0.5, logged=0.75)]
     """
@@ -115,8 +112,7 @@ def _tables(
     methods: pd.Series, wanted: Iterable[str], folder: str
 ) -> tuple[pd.DataFrame, list[str]]:
     """The tables of the runs that have one, in the folder: path, names of columns, digest of the
-    truth and method by run id; and why others cannot be read.
-    """
+    truth and method by run id; and why others cannot be read."""
     client = store.connect()
 
     def fetch(run_id: str) -> tuple[Path, frozenset[str], bytes | None] | None:

@@ -1,6 +1,5 @@
-"""What a store holds, and how it can be compared: for whoever has not said yet what names a method
-or a dataset. A description of the runs table.
-"""
+"""What a store holds, and how it can be compared, for whoever has not said yet what names a
+method."""
 
 from __future__ import annotations
 
@@ -115,8 +114,7 @@ def take_stock(
     selection: Selection, *, progress: Progress = in_silence
 ) -> tuple[Study | None, Survey]:
     """The Study that a selection yields, None where it yields none yet, and what the store holds;
-    where no experiment is named and several hold runs, what each holds.
-    """
+    where no experiment is named and several hold runs, what each holds."""
     groups: list[list[str]] = []
     if selection.results is not None:
         table = read_results_table(selection)
@@ -168,9 +166,7 @@ def _by_answer(selection: Selection, ways: Iterable[Way]) -> Way:
 
 def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Selection, str]:
     """What a comparison takes where nobody said which runs, or how to read them: the one way that
-    `take_stock` finds, and what that is as a command; `with_gaps` where nothing need be done about
-    what is missing.
-    """
+    `take_stock` finds, and its command; `with_gaps` where nothing need be done about gaps."""
     _, held = take_stock(selection)
     ways, undirected = held.rankings, False
     text = held.problem or "It is not clear what to compare with what."
@@ -193,8 +189,7 @@ def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Select
 
 def taken_for_units(selection: Selection) -> tuple[Selection, str]:
     """The selection of tests within datasets; where nobody said which runs, or how to read those of
-    others, the one that `mleval runs` finds, and what that is as a command.
-    """
+    others, the one that `mleval runs` finds, and what that is as a command."""
     if selection.is_ruled or selection.results is not None:
         return selection, ""
     named = is_placed(selection)
@@ -272,9 +267,7 @@ def _experiments_table(table: RunsTable) -> pd.DataFrame:
 def _asked_first(
     role: str, rules: Iterable[str | None], found: Sequence[Candidate] = ()
 ) -> list[Candidate]:
-    """The rules that were asked for, all chosen, and what was found: the first is chosen if nothing
-    was asked for.
-    """
+    """The rules that were asked for, all chosen; without any the first that was found is chosen."""
     asked = [Candidate(role, rule, _AS_ASKED, True) for rule in rules if rule]
     told = {c.rule for c in asked}
     others = [replace(c, chosen=not told and c is found[0]) for c in found if c.rule not in told]
@@ -282,16 +275,13 @@ def _asked_first(
 
 
 class _Stock:
-    """What the runs that count hold: tables of their metrics and variables, and what may name their
-    methods, datasets, repeats and folds, the best of each first.
-
-    variables: One row a param or tag that has several values, those of most runs first.
-    """
+    """What the runs that count hold, and what may name their methods, datasets, repeats and folds,
+    the best of each first."""
 
     def __init__(self, found: Found, selection: Selection) -> None:
         self.found, self.selection, self.used = found, selection, found.used
         self.runs = count(len(self.used), "run")
-        rows = []
+        rows = []  # a param or tag that has several values, those of most runs first
         for kind in ("param", "tag"):
             for name in self.used.names[f"{kind}s"]:
                 if kind == "tag" and name.startswith(("mleval.", "mlflow.")):
@@ -314,8 +304,7 @@ class _Stock:
 
     def metrics(self) -> pd.DataFrame:
         """One row a metric, those of most runs first; those of training data, and last what
-        measures no prediction, stand behind others.
-        """
+        measures no prediction, stand behind others."""
         values, folds, selection = self.found.values, FoldRule(self.fold_rule or ""), self.selection
         keys = grouped((at[0] if (at := folds.match(key)) else key, key) for key in values)
         declared = dict.fromkeys(selection.minimize, "min")
@@ -359,9 +348,7 @@ class _Stock:
 
     def methods(self) -> list[Candidate]:
         """What is called like a method; the estimator; the experiment, where each is a study of
-        numbered trials; and the name of the run, where names recur or runs are few. Where there is
-        none of these, a param that was swept.
-        """
+        trials; the run's name, where names recur or runs are few; else a param that was swept."""
         if self.used.ours.all():
             return []
         n, frame, found = len(self.used), self.used.frame, self.called("method", METHOD)
@@ -512,8 +499,7 @@ def _ways_to_choose(
 
 def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> tuple[Survey, Study | None]:
     """With the command that ranks these runs, tried out, and what it chooses, and the study that it
-    ranks, if it changes no direction; with several commands where it takes someone who knows.
-    """
+    ranks, if it changes no direction; with several commands where it takes someone who knows."""
     if not len(held.metrics):
         return held, None
     base, undeclared = _to_try(held, selection)
@@ -536,8 +522,7 @@ def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> tuple[Su
 
 def _to_try(held: Survey, selection: Selection) -> tuple[Selection, str]:
     """The selection with what the survey chooses, and the metric of which nobody knows which way it
-    is better, where that holds for all: it takes the way that its name suggests, else the larger.
-    """
+    is better, where that holds for all: its name's way is tried, else the larger."""
     base, undeclared = _with_candidates(held, selection), ""
     open_ = selection.measures is None and not (selection.minimize or selection.maximize)
     compared = _metrics_to_compare(held, selection)
@@ -571,22 +556,14 @@ def _metrics_to_compare(held: Survey, selection: Selection) -> list[str]:
 
 @dataclass
 class _Attempt:
-    """A selection, tried out until it gives a table without gaps.
+    """A selection, tried out until it gives a table without gaps."""
 
-    selection: With what had to be added.
-    notes: What was added, in words.
-    choices: Ways among which somebody has to choose.
-    problem: Why it is to no avail; empty where there is a ranking.
-    read: The study before what is missing was dealt with.
-    study: The study that it ranks.
-    """
-
-    selection: Selection
+    selection: Selection  # with what had to be added, which the notes tell
     notes: list[str] = field(default_factory=list)
-    choices: Ways = ()
+    choices: Ways = ()  # among which somebody has to choose
     problem: str = "No option was found by which they can be compared."
-    read: Study | None = None
-    study: Study | None = None
+    read: Study | None = None  # before what is missing was dealt with
+    study: Study | None = None  # that it ranks
 
     @classmethod
     def of(cls, selection: Selection, table: RunsTable) -> _Attempt:
@@ -676,9 +653,7 @@ def _with_candidates(held: Survey, selection: Selection) -> Selection:
 
 
 def _counterpart(metric: str, held: Survey) -> str:
-    """The metric that is the same on other data, val_auc of test_auc, to choose candidates by; the
-    same one where there is none.
-    """
+    """The same metric on other data, val_auc of test_auc, to choose candidates by; else itself."""
     stem = _PART.sub(r"\1*\3", metric)
     others = (m for m in held.trials if m != metric and _PART.search(m))
     alike = (m for m in others if _PART.sub(r"\1*\3", m) == stem)
