@@ -326,10 +326,8 @@ def import_answers(
     results = read_instance_results(path)
     client = store.connect(create=True)
     experiment_id = store.ensure_experiment(client, experiment_name)
-    earlier = {
-        run.data.tags[schema.TAG_ANSWERS]: run
-        for run in store.having(client, [experiment_id], schema.TAG_ANSWERS)
-    }
+    holding = store.having(client, [experiment_id], schema.TAG_ANSWERS)
+    earlier = {run.data.tags[schema.TAG_ANSWERS]: run for run in holding}
     created = 0
     for done, ((method, dataset), answers) in enumerate(results.items(), 1):
         table = _parquet_of(answers)

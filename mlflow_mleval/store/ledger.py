@@ -90,7 +90,6 @@ def _registers(client: MlflowClient, name: str) -> list[Run]:
     if re.fullmatch("[0-9a-f]{32}", name):
         run = client.get_run(name)
         return [run] if _OF in run.data.params else []
-
     search = partial(client.search_experiments, view_type=ViewType.ALL, max_results=store.PAGE)
     where = f"params.{_OF} = '{schema.sha256_of(name)[:_SHORT]}'"
     found: list[Run] = []

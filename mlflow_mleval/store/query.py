@@ -63,44 +63,10 @@ from mlflow_mleval.sentences import (
     joined,
     some,
 )
-from mlflow_mleval.store import schema, store
-from mlflow_mleval.store.reader import (
-    CHILD,
-    COLUMNS,
-    FAILED,
-    UNDIRECTED,
-    Results,
-    factors_of,
-    period_doubts,
-    results_of_runs,
-    rules_of,
-    told_by,
-    with_models,
-    with_name_parts,
-)
-from mlflow_mleval.store.repeats import (
-    BestTrials,
-    Cells,
-    FoldRule,
-    Searches,
-    best_trials,
-    check_comparable,
-    check_propensities,
-    check_repeats,
-    gather,
-    held_out_first,
-    placed,
-    repeats_table,
-    sign_of,
-    study_folds,
-)
-from mlflow_mleval.store.runs_table import (
-    RunsTable,
-    best_steps,
-    read_results_table,
-    read_store,
-    step_notes,
-)
+from mlflow_mleval.store import reader, repeats, runs_table, schema, store
+from mlflow_mleval.store.reader import CHILD, Results
+from mlflow_mleval.store.repeats import Cells
+from mlflow_mleval.store.runs_table import RunsTable
 from mlflow_mleval.study import NEWER, NO_DIRECTION, Cell, Excluded, Study
 from mlflow_mleval.validation import known_keywords, present
 
@@ -289,38 +255,37 @@ class _Loading:
         if self.client is not None:
             selection = store.with_runs_of_models(self.client, selection)
             if table is None:
-                selection, table = placed(selection, progress)
+                selection, table = repeats.placed(selection, progress)
             if table is None:
-                table = read_store(self.client, selection, progress)
+                table = runs_table.read_store(self.client, selection, progress)
         elif table is None:
-            table = read_results_table(selection)
+            table = runs_table.read_results_table(selection)
         self.selection, self.choice = selection, _Choice(selection)
-        self.table = with_name_parts(table, selection.name_as) if selection.name_as else table
-        method, dataset = rules_of(selection)
-        if self.client is not None:
-            method = with_models(self.client, [*table.experiments], method)
-        self.rules = method, dataset
+        if selection.name_as:
+            table = reader.with_name_parts(table, selection.name_as)
+        self.table = table
+        self.rules = reader.rules_of(selection, self.client, table)
         self.named = {*selection.run_ids}
 
     def study(self) -> Study:
         """The Study of these runs, with what a reader must know about them."""
         chosen = self.selection
         table = self.with_folds(self.table)
-        trials = BestTrials(table)
+        trials = repeats.BestTrials(table)
         if chosen.children is not None:
-            trials = best_trials(self.client, table, chosen)
+            trials = repeats.best_trials(self.client, table, chosen)
         table, steps = trials.table, dict[str, int]()
         if chosen.step is not None:
             metric, chooser = best_metric(chosen.step), best_metric(chosen.duplicates)
-            sign = partial(sign_of, metric, chosen)
+            sign = partial(repeats.sign_of, metric, chosen)
             client, may_count = present(self.client), self.choice.may_count
             wanted = {m for m in table.names["metrics"] if m == chooser or may_count(m)}
-            table, steps = best_steps(client, table, metric, sign, wanted, self.progress)
+            table, steps = runs_table.best_steps(client, table, metric, sign, wanted, self.progress)
         results, failed = self.read(table.where(~table.is_record))
-        cells = gather(results, chosen, trials.own)
+        cells = repeats.gather(results, chosen, trials.own)
         self.excluded += cells.excluded
         used, cells, notes = self.choose(cells, trials.among, steps)
-        folds, fold_notes = study_folds(self.client, cells, used, self.excluded)
+        folds, fold_notes = repeats.study_folds(self.client, cells, used, self.excluded)
         members = cells.members
         self.excluded += members.unreadable()
         values = cells.values.reindex(columns=used)
@@ -331,10 +296,10 @@ class _Loading:
             missing=chosen.missing,
             folds=folds,
             runs=self.run_rows(cells),
-            repeats=repeats_table(cells, used),
+            repeats=repeats.repeats_table(cells, used),
             profiles=self.profiles(members),
             failed=frozenset(failed - {*cells.rows.index}),
-            factors=factors_of(members.rows, members.table, chosen),
+            factors=reader.factors_of(members.rows, members.table, chosen),
             excluded=tuple(self.excluded),
             notes=(
                 *([f"Left out, for {_LATER}: {some(newer, 3)}."] if newer else []),
@@ -359,7 +324,7 @@ class _Loading:
                 f"`folds_by` must be key:PATTERN for a table, got {rule!r}. A column fold needs no "
                 "rule."
             )
-        tops, folds_by = table.where(~table.is_child), FoldRule(rule)
+        tops, folds_by = table.where(~table.is_child), repeats.FoldRule(rule)
         client, wanted = partial(present, self.client), self.choice.wanted
         by_fold = folds_by.values(client, tops, wanted, self.excluded)
         self.choice.of_folds = {key for key in table.names["metrics"] if folds_by.match(key)}
@@ -372,29 +337,29 @@ class _Loading:
     def read(self, table: RunsTable) -> tuple[Results, set[Cell]]:
         """The results that are asked for, if they compare, and the cells of which a run failed."""
         table, chosen = table.sorted(), self.selection
-        results, reasons = results_of_runs(table, self.rules, chosen, self.choice.may_count)
+        results, reasons = reader.results_of_runs(table, self.rules, chosen, self.choice.may_count)
         self.progress(len(table), len(table))
         gone = reasons[reasons != ""]
         titles, ids = table.at(gone.index).titles, table.frame["run_id"]
         trials: dict[str, str] = {}
         if (gone == CHILD).any():
-            trials = Searches.among(table.where(table.is_child)).why()
+            trials = repeats.Searches.among(table.where(table.is_child)).why()
         for at, why in gone.items():
             if why.startswith(NEWER) and ids[at] in self.named:
                 raise IncomparableRunsError(f"run {ids[at]} cannot be read: {why}.")
             kind, why = ("child run", trials.get(ids[at], why)) if why == CHILD else ("run", why)
             self.excluded.append(Excluded(kind, titles[at], why))
         if not len(results):
-            asked = any(why.startswith(UNDIRECTED) for why in gone)
+            asked = any(why.startswith(reader.UNDIRECTED) for why in gone)
             ways = self.choice.ways_on(table.names["metrics"]) if asked else []
             raise UndirectedError(self.why_none(), ways) if ways else NoRunsError(self.why_none())
         results = _with_names(results, "method", chosen.methods, chosen.exclude_methods)
         results = _with_names(results, "dataset", chosen.datasets, chosen.exclude_datasets)
-        results = held_out_first(results, self.named, self.excluded)
-        check_repeats(results, chosen.repeats_by)
-        check_comparable(results)
+        results = repeats.held_out_first(results, self.named, self.excluded)
+        repeats.check_repeats(results, chosen.repeats_by)
+        repeats.check_comparable(results)
         results = _on_one_scale(results, chosen, self.choice)
-        failed = table.where(reasons == FAILED)
+        failed = table.where(reasons == reader.FAILED)
         method, dataset = (rule.names(failed) for rule in self.rules)
         return results, {*zip(dataset, method, strict=True)}
 
@@ -423,7 +388,7 @@ class _Loading:
         choosers = {by for by, _ in chosen.values()} | {step_by} - {""}
         used, cells, gone = self.choice.of(cells, choosers, self.named, self.table.doubts)
         self.excluded += gone
-        check_propensities(cells, used)
+        repeats.check_propensities(cells, used)
         optimistic = among_steps if step_by in used else {}
         optimistic |= {cell: n for cell, (by, n) in chosen.items() if by in used}
         rows = cells.rows.copy(deep=False)
@@ -440,12 +405,12 @@ class _Loading:
                     "what is, these results are optimistic."
                 )
             notes.append(note)
-        notes += step_notes(step_by, among_steps, used)
+        notes += runs_table.step_notes(step_by, among_steps, used)
         return used, replace(cells, rows=rows), notes
 
     def run_rows(self, cells: Cells) -> pd.DataFrame:
         """What `Study.runs` has: of results in a table neither runs nor experiments are known."""
-        rows = cells.members.rows[[*COLUMNS]].reset_index(drop=True)
+        rows = cells.members.rows[[*reader.COLUMNS]].reset_index(drop=True)
         keys = pd.MultiIndex.from_frame(rows[["dataset", "method"]])
         rows["selected_among"] = cells.rows["selected_among"].loc[keys].to_numpy()
         if self.client is not None:
@@ -472,7 +437,7 @@ class _Loading:
             "measures_by": self.choice.chosen_by(used),
             "read_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         }
-        by_rules = told_by(cells.rows["method_by"], {})
+        by_rules = reader.told_by(cells.rows["method_by"], {})
         if self.client is None:
             rules = ("method_by", "dataset_by", "folds_by", "repeats_by", "duplicates")
             given = {name: rule for name, rule in chosen.arguments().items() if name in rules}
@@ -485,7 +450,7 @@ class _Loading:
             "experiments": [{"id": i, "name": name} for i, name in named],
             "filter": store.without_passwords(chosen.filter_string),
             "method_by": ", ".join(chosen.method_by) or by_rules,
-            "dataset_by": chosen.dataset_by or told_by(cells.rows["dataset_by"], {}),
+            "dataset_by": chosen.dataset_by or reader.told_by(cells.rows["dataset_by"], {}),
             "folds_by": chosen.folds_by or f"tag:{schema.TAG_FOLDS}",
             "repeats_by": ", ".join(chosen.repeats_by) or "seeds",
             "children": chosen.children or "",
@@ -802,7 +767,7 @@ def _study_notes(cells: Cells, used: Sequence[str], chosen: Selection) -> Iterat
         yield f"{why} optimistic: {some(names, 6)}."
     yield from _called_keys(runs, used)
     yield from _definition_notes(runs, used)
-    yield from period_doubts(chosen.method_by, runs.table)
+    yield from reader.period_doubts(chosen.method_by, runs.table)
     if DIGEST not in chosen.repeats_by:
         # digests of data of one shape are splits, as is told
         shapes = runs.table.frame["shape"].groupby(runs.rows["dataset"]).agg(["nunique", "min"])

@@ -63,8 +63,11 @@ _SEED = re.compile(
 _NO_SEED = ("", "none", "nan", "null")
 #: A seed within the text of an estimator.
 _SEED_IN_TEXT = re.compile(r"\b(\w*_)?(seed|random_state|rng)=[^,()\[\]{}]*", re.IGNORECASE)
-#: What names a dataset where no tag of ours does, the strongest evidence first.
-_DATASET = ("input", "shape", "experiment")
+#: By what a method or a dataset is named where nobody says, the strongest evidence first.
+_UNASKED = {
+    "method": (f"tag:{schema.TAG_METHOD}", "estimator", "run_name"),
+    "dataset": (f"tag:{schema.TAG_DATASET}", "input", "shape", "experiment"),
+}
 #: What people call the param or tag that names a method, the plainest first.
 METHOD = (
     *("method", "model", "model_name", "model_type", "algorithm", "algo", "estimator_name"),
@@ -96,18 +99,14 @@ class Rule:
     def named(self, table: RunsTable) -> tuple[pd.Series, pd.Series]:
         """The names, empty where nothing gives one, and the rules that gave them."""
         if not self.rules:
-            first = schema.TAG_METHOD if self.what == "method" else schema.TAG_DATASET
-            others = ("estimator", "run_name") if self.what == "method" else _DATASET
-            parts = [(f"tag:{first}", table.tag(first))]
-            parts += [(rule, self._texts(rule, table)) for rule in others]
-            if self.what == "dataset":
-                parts[1] = ("input", parts[1][1].where(parts[1][1] != NAMELESS, ""))
-            if self.one:
-                parts[2:] = [("all", pd.Series(_ALL, table.frame.index, dtype=object))]
+            rules = _UNASKED[self.what]
             names = pd.Series("", table.frame.index, dtype=object)
             by = names.copy()
-            for rule, texts in parts:
+            for rule in (*rules[:2], "all") if self.one else rules:
+                texts = self._texts(rule, table)
                 taken = (names == "") & (texts.str.strip() != "")
+                if rule == "input":
+                    taken &= texts != NAMELESS
                 names = names.where(~taken, texts)
                 by[taken] = rule  # where() makes a text of its own for each run
             return names, by
@@ -147,6 +146,8 @@ class Rule:
             begun, date = table.frame["started"], key if "-" in key else f"{key} ago"
             periods = np.where(begun < started(key), f"before {date}", f"{SINCE} {date}")
             return pd.Series(np.where(begun > 0, periods, ""), begun.index, dtype=object)
+        if rule == "all":
+            return pd.Series(_ALL, table.frame.index, dtype=object)
         if rule == _MODEL:
             made, ids = table.frame["model"], table.frame["run_id"]
             return made.where(made != "", ids).map(self.models).fillna(made)
@@ -200,16 +201,20 @@ def period_doubts(rules: Sequence[str], table: RunsTable) -> list[str]:
     return doubts
 
 
-def rules_of(selection: Selection) -> tuple[Rule, Rule]:
-    """What names the methods, and what the datasets."""
+def rules_of(
+    selection: Selection, client: MlflowClient | None, table: RunsTable
+) -> tuple[Rule, Rule]:
+    """What names the methods, and what the datasets; LoggedModels where there is a client."""
     method, dataset = tuple(selection.method_by), selection.dataset_by
     if selection.name_as:
         method = (f"param:{_PART.format('method')}",)
         if "dataset" in name_parts(selection.name_as):
             dataset = dataset or f"param:{_PART.format('dataset')}"
-    if method == ("experiment",) and dataset is None:
-        return Rule("method", method), Rule("dataset", one=True)
-    return Rule("method", method), Rule("dataset", (dataset,) if dataset else ())
+    one = method == ("experiment",) and dataset is None
+    named = Rule("method", method)
+    if client is not None and _MODEL in method:
+        named = _with_models(client, [*table.experiments], named)
+    return named, Rule("dataset", (dataset,) if dataset else (), one=one)
 
 
 def with_name_parts(table: RunsTable, pattern: str) -> RunsTable:
@@ -269,11 +274,9 @@ def repeat_names(table: RunsTable, rules: Sequence[str]) -> pd.Series:
     if not rules:
         seeds = sorted(filter(is_seed, table.names["params"]), key=len)
         names = pd.Series("", table.frame.index, dtype=object)
-        unnamed = pd.Series(True, names.index)
         for seed in seeds:
             texts = table.texts(f"params.{seed}")
-            has = ~texts.str.lower().isin(_NO_SEED) & unnamed
-            names, unnamed = names.where(~has, texts), unnamed & ~has
+            names = names.where((names != "") | texts.str.lower().isin(_NO_SEED), texts)
         return names
     parts = (
         digests(table) if rule == DIGEST else table.texts("{}s.{}".format(*key_of(rule)))
@@ -312,11 +315,9 @@ def settings(table: RunsTable, rules: Sequence[str]) -> pd.DataFrame:
 # What LoggedModels are called.
 
 
-def with_models(client: MlflowClient, experiment_ids: Sequence[str], rule: Rule) -> Rule:
-    """The rule, knowing what LoggedModels are called where it needs that: by the version that was
-    registered, else by name and id, for most are named "model"."""
-    if _MODEL not in rule.rules:
-        return rule
+def _with_models(client: MlflowClient, experiment_ids: Sequence[str], rule: Rule) -> Rule:
+    """The rule, knowing what LoggedModels are called: by the version that was registered, else by
+    name and id, for most are named "model"."""
     named, measured = logged_models(client, experiment_ids)
     called = {model: f"{name} {model[:_ID_SHOWN]}" for model, name in named.items()}
     ask = client.search_model_versions
@@ -381,8 +382,7 @@ class RunProfiles(UserDict[str, Any]):
     """The loss profiles of a run, "hard" and "soft"; a tag is decoded when it is asked for."""
 
     def __getitem__(self, kind: str) -> schema.ProfileTag:
-        decode = schema.decode_profile if kind == "hard" else schema.decode_soft_profile
-        return decode(self.data[kind])
+        return schema.decode_profile(self.data[kind], kind)
 
 
 @dataclass(frozen=True)
@@ -637,9 +637,8 @@ def _with_folds(
     runs = rows["run_id"].items()
     held = {at: table.by_fold[run_id] for at, run_id in runs if run_id in table.by_fold}
     folds = pd.Series(held, dtype=object)
-    means = pd.DataFrame(
-        [{m: np.mean(v) for m, v in each.values.items()} for each in folds], folds.index
-    )
+    means_of_runs = [{m: np.mean(v) for m, v in each.values.items()} for each in folds]
+    means = pd.DataFrame(means_of_runs, folds.index)
     means = means.astype(float).replace([np.inf, -np.inf], np.nan)
     if len(means.columns):
         order = dict.fromkeys([*values, *means])
@@ -729,13 +728,11 @@ def factors_of(rows: pd.DataFrame, table: RunsTable, selection: Selection) -> tu
     # of one method: tables of several differ in what these predicted
     several = known.groupby(["dataset", "method"])["dataset_digest"].transform("nunique") > 1
     splits = known[several].groupby("dataset")["dataset_digest"].nunique()
-    own = Argument("dataset_by", DIGEST)
     if selection.dataset_by == DIGEST and 0 < shapes.nunique() < n and (shapes != "").all():
         by = f"{by}, as asked; by its shape there would be {shapes.nunique()}"
     elif selection.dataset_by is None and len(splits):
-        by = Message(
-            f"{by}; {splits.sum()} digests are splits of them (", own, " if each is its own)"
-        )
+        text = f"{by}; {splits.sum()} digests are splits of them ("
+        by = Message(text, Argument("dataset_by", DIGEST), " if each is its own)")
     factors = [methods, Factor("dataset", n, by, more, names)]
     if repeated:
         factors.append(Factor("repeat", int(repeats.max()), repeated, doubt))

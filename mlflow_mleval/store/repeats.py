@@ -795,9 +795,8 @@ def is_placed(selection: Selection) -> bool:
 
 def everywhere(client: MlflowClient, selection: Selection) -> Selection:
     """The same in all experiments, but for registers."""
-    ids = [
-        e.experiment_id for e in store.all_experiments(client) if schema.TAG_REGISTER not in e.tags
-    ]
+    there = store.all_experiments(client)
+    ids = [e.experiment_id for e in there if schema.TAG_REGISTER not in e.tags]
     return replace(selection, experiment_ids=ids)
 
 

@@ -29,7 +29,7 @@ from mlflow_mleval.files.results import reason
 from mlflow_mleval.selection import Progress, Selection, in_silence
 from mlflow_mleval.sentences import grouped, joined, some
 from mlflow_mleval.store import artifacts, schema, store
-from mlflow_mleval.store.reader import period_doubts, rules_of, with_models
+from mlflow_mleval.store.reader import period_doubts, rules_of
 from mlflow_mleval.store.repeats import placed
 from mlflow_mleval.store.runs_table import RunsTable, read_store, runs_of
 from mlflow_mleval.store.schema import bounded_json, computable, refuse_cells, sha256_of
@@ -249,10 +249,8 @@ def question_shown(inputs: Any) -> str:
 
 def belongs(assessment: Assessment, run: Run) -> bool:
     """Whether it belongs to this evaluation: others may have evaluated the trace, too."""
-    return (assessment.metadata or {}).get("mlflow.assessment.sourceRunId") in (
-        None,
-        run.info.run_id,
-    )
+    source = (assessment.metadata or {}).get("mlflow.assessment.sourceRunId")
+    return source in (None, run.info.run_id)
 
 
 def number_assessed(value: Any, grades: Sequence[str] | None) -> tuple[float | None, bool]:
@@ -319,7 +317,6 @@ def read_answer_tables(
     keys = [instance_by] if instance_by else _key_columns(tables)
     if tables and not keys:
         raise ValueError(f"no column of {path} is the same in all runs. Name that of the instance.")
-
     return {
         name: store.of_one_run(partial(_answers_of_table, runs[name], found, keys, grades))
         for name, found in read.items()
@@ -532,8 +529,7 @@ def _named(
     client: MlflowClient, table: RunsTable, selection: Selection
 ) -> tuple[pd.DataFrame, list[str]]:
     """The runs that count, with dataset and method, and what others lack."""
-    method, dataset = rules_of(selection)
-    method = with_models(client, [*table.experiments], method)
+    method, dataset = rules_of(selection, client, table)
     rows = table.frame[["run_id", "experiment"]].astype(object)
     rows = rows.assign(dataset=dataset.names(table), method=method.names(table))
     notes = []

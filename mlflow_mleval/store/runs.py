@@ -492,15 +492,12 @@ def log_comparison(
 def about_report(comparison: Comparison, asked: Mapping[str, object]) -> dict[str, Any]:
     """What the run of a report about a comparison says of itself, as `log_report` takes it."""
     study, where = comparison.study, ("experiment_ids", "experiment_names")
+    ids = study.runs["experiment_id"]
     params = {name: value for name, value in comparison.options.items() if value is not None}
-    key = [
-        sorted({*study.runs["experiment_id"]}),
-        params,
-        {k: v for k, v in asked.items() if k not in where},
-    ]
-    text = json.dumps(key, sort_keys=True, default=str)
+    others = {name: value for name, value in asked.items() if name not in where}
+    text = json.dumps([sorted({*ids}), params, others], sort_keys=True, default=str)
     return {
-        "experiment_id": str(study.runs["experiment_id"].mode()[0]),
+        "experiment_id": str(ids.mode()[0]),
         "run_name": f"report: {len(study.methods)} methods, {len(study.datasets)} datasets",
         "tags": {schema.TAG_REPORT: schema.sha256_of(text)},
         "params": params,

@@ -135,9 +135,8 @@ class RunsTable:
 
     def has(self, column: str) -> pd.Series:
         """Which runs have it."""
-        if column not in self.frame:
-            return pd.Series(False, self.frame.index)
-        return pd.Series(self.frame[column].notna().to_numpy(bool), self.frame.index)
+        having = column in self.frame and self.frame[column].notna().to_numpy(bool)
+        return pd.Series(having, self.frame.index)
 
     def numbers(self, metric: str) -> pd.Series:
         """A metric, NaN where a run has none."""

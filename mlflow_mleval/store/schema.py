@@ -401,10 +401,6 @@ def decode_profile(text: str, kind: str = "hard") -> ProfileTag:
         return ProfileTag(n_labels, folds, n, rows, content.get("pooled") is True)
 
 
-#: What `encode_soft_profile` wrote.
-decode_soft_profile = partial(decode_profile, kind="soft")
-
-
 def check_errors(rows: Sequence[Sequence[float]]) -> None:
     """Raise a ValueError where the errors of a row do not fall, or are none."""
     for row in map(np.asarray, rows):

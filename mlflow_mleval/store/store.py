@@ -53,11 +53,7 @@ _SECONDS = 0.05, 2.0
 UNANSWERED = "TEMPORARILY_UNAVAILABLE"
 #: How databases say that somebody else has been quicker; nothing of the request has been done then.
 _CONFLICTS = (
-    "unique constraint",
-    "duplicate key",
-    "duplicate entry",
-    "database is locked",
-    "deadlock",
+    *("unique constraint", "duplicate key", "duplicate entry", "database is locked", "deadlock"),
     "could not serialize",
 )
 

@@ -31,7 +31,7 @@ from mlflow_mleval.store.query import load_study, selected_study
 from mlflow_mleval.store.reader import errors_of
 from mlflow_mleval.store.repeats import placed
 from mlflow_mleval.store.runs_table import read_store, result_name
-from mlflow_mleval.store.schema import decoded, is_number, read_table
+from mlflow_mleval.store.schema import CELLS, decoded, is_number, read_table
 from mlflow_mleval.study import Excluded, Study, Units, left_out
 from mlflow_mleval.validation import inside, one_of, refuse_keywords
 
@@ -229,8 +229,6 @@ def _mean_by_instance(dataset: str, method: str, paths: Sequence[Path], measure:
 
 # --------------------------------------------------------------------------------------------------
 # Counts of right and wrong label cells by fold, from the artifacts of the runs of a study.
-
-CELLS = schema.CELLS
 
 
 def with_counts(study: Study) -> Study:
@@ -482,7 +480,7 @@ def _profile(
     run_id: str,
 ) -> tuple[schema.ProfileTag, np.ndarray] | str:
     """The profile of a run and its errors, from its tag or the artifact there named, or why not."""
-    if kind not in [*profiles]:
+    if kind not in profiles:
         return f"its run carries no profile of {_WHAT[kind]}"
     tag = store.of_one_run(partial(profiles.__getitem__, kind))
     if isinstance(tag, str):

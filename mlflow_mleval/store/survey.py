@@ -34,7 +34,7 @@ from mlflow_mleval.measures.metric_names import (
 from mlflow_mleval.measures.registry import NOT_BY_DEFAULT
 from mlflow_mleval.selection import Progress, Selection, in_silence, key_of, name_parts
 from mlflow_mleval.sentences import Argument, Message, count, grouped, joined, some, span
-from mlflow_mleval.store import query, store
+from mlflow_mleval.store import query, repeats, store
 from mlflow_mleval.store.reader import (
     DATASET,
     MADE_UP,
@@ -46,17 +46,7 @@ from mlflow_mleval.store.reader import (
     measured,
     pattern_of,
 )
-from mlflow_mleval.store.repeats import (
-    BEST_TRIAL,
-    FoldRule,
-    Found,
-    are_finished,
-    everywhere,
-    in_experiments,
-    is_placed,
-    usable_groups,
-    values_of,
-)
+from mlflow_mleval.store.repeats import FoldRule, Found, are_finished
 from mlflow_mleval.store.run_answers import hold_answers
 from mlflow_mleval.store.runs_table import (
     MOST_MS,
@@ -122,10 +112,10 @@ def take_stock(
     else:
         client = store.connect()
         selection = store.with_runs_of_models(client, selection)
-        named = is_placed(selection)
-        where = selection if named else everywhere(client, selection)
+        named = repeats.is_placed(selection)
+        where = selection if named else repeats.everywhere(client, selection)
         table = read_store(client, where, progress)
-        groups = [] if named else usable_groups(table, selection)
+        groups = [] if named else repeats.usable_groups(table, selection)
         source = {
             "tracking_uri": store.store_name(),
             "filter": store.without_passwords(selection.filter_string),
@@ -137,7 +127,7 @@ def take_stock(
         return None, held
     if groups:
         selection = replace(selection, experiment_names=groups[0])
-        table = in_experiments(table, groups[0])
+        table = repeats.in_experiments(table, groups[0])
     with remembered():
         held, study = _with_ways(survey(table, selection), table, selection)
         why = ""
@@ -192,7 +182,7 @@ def taken_for_units(selection: Selection) -> tuple[Selection, str]:
     others, the one that `mleval runs` finds, and what that is as a command."""
     if selection.is_ruled or selection.results is not None:
         return selection, ""
-    named = is_placed(selection)
+    named = repeats.is_placed(selection)
     if named and read_store(store.connect(), selection).ours.all():
         return selection, ""
     try:
@@ -218,7 +208,7 @@ def survey(table: RunsTable, selection: Selection) -> Survey:
     if n := sum(len(searches.families[parent]) for parent in searches.searches):
         params = dict.fromkeys(p for s in searches.searches for p in searches.trial_params(s))
         text = f"{n} child runs are trials of searches over {some(params, 6)}: "
-        notes.append(Message(text, BEST_TRIAL, " takes the best trial of each."))
+        notes.append(Message(text, repeats.BEST_TRIAL, " takes the best trial of each."))
     return Survey(
         experiments=_experiments_table(table),
         metrics=stock.metrics(),
@@ -251,7 +241,7 @@ def _experiments_table(table: RunsTable) -> pd.DataFrame:
     if table.source:  # whose rows are numbered
         started = started[started >= len(table)]
     last = started.groupby(ids).max().reindex(held.index)
-    has = values_of(results.where(finished)).notna().groupby(ids).any()
+    has = repeats.values_of(results.where(finished)).notna().groupby(ids).any()
     metrics = {i: tuple(sorted(has.columns[row])) for i, row in has.astype(bool).iterrows()}
     held = held.assign(
         experiment=[*table.experiments.values()],
@@ -319,15 +309,9 @@ class _Stock:
             data = TRAINING if m in training else known.data if known else ""
             n, low, high = held.notna().any(axis=1).sum(), held.min().min(), held.max().max()
             rows.append((m, int(n), low, high, way, data, proposed or ""))
-        order = [HELD_OUT, "", VALIDATION, TRAINING]
+        rank = [HELD_OUT, "", VALIDATION, TRAINING].index
         rows.sort(
-            key=lambda row: (
-                is_bookkeeping(row[0]),
-                row[5] == TRAINING,
-                -row[1],
-                order.index(row[5]),
-                row[0],
-            )
+            key=lambda row: (is_bookkeeping(row[0]), row[5] == TRAINING, -row[1], rank(row[5]), row)
         )
         return pd.DataFrame(rows, columns=columns)
 
@@ -453,11 +437,8 @@ def _fold_pattern(keys: Collection[str]) -> str | None:
                 rules[f"key:{at['before']}{{fold}}{at['gap']}{{measure}}"] += 1
             elif at["measure"]:
                 rules[f"key:{{measure}}{at['before'][len(at['measure']) :]}{{fold}}"] += 1
-    for rule, _ in rules.most_common():
-        if (
-            rule.count("{measure}") == 1
-            and len({m[1] for key in keys if (m := FoldRule(rule).match(key))}) > 1
-        ):
+    for rule in (rule for rule, _ in rules.most_common() if rule.count("{measure}") == 1):
+        if len({m[1] for key in keys if (m := FoldRule(rule).match(key))}) > 1:
             return rule
     return None
 
@@ -484,7 +465,7 @@ def _ways_to_choose(
     """How to rank what belongs together, or, where that is not clear, to look at it."""
     for group in groups[:_SHOWN]:
         here = replace(selection, experiment_names=group)
-        there = in_experiments(table, group)
+        there = repeats.in_experiments(table, group)
         if not are_finished(there.where(~there.is_record)).any():
             continue
         held, _ = _with_ways(survey(there, here), there, here)

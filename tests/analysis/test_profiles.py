@@ -68,7 +68,7 @@ def test_errors_travel_by_fold_or_together_or_not(n_labels, n_folds, seed):
     n, folds = rng.integers(1, 500, max(n_folds, 1)).tolist(), list(range(n_folds))
     text = schema.encode_soft_profile(errors, n, folds)
     assert len(text) <= MAX_TAG
-    found = schema.decode_soft_profile(text)
+    found = schema.decode_profile(text, "soft")
     assert found.n_labels == n_labels
     assert found.omitted == (n_labels == 5000 and errors[0, 1500] > 1e-4)
     if found.omitted:
@@ -101,11 +101,11 @@ BROKEN = [
 
 @pytest.mark.parametrize("broken", BROKEN)
 def test_broken_profiles_are_an_error(broken):
-    assert schema.decode_soft_profile(json.dumps(SOFT)).rows == [[0.5, 0.25]]
+    assert schema.decode_profile(json.dumps(SOFT), "soft").rows == [[0.5, 0.25]]
     text = broken if isinstance(broken, str) else json.dumps(broken)
-    decode = schema.decode_soft_profile if '"errors"' in text else schema.decode_profile
+    kind = "soft" if '"errors"' in text else "hard"
     with pytest.raises(ValueError, match="the profile is not in the form this package writes"):
-        decode(text)
+        schema.decode_profile(text, kind)
 
 
 # ---- profiles ------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import zipfile
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -271,7 +272,7 @@ def test_names_that_unfold_are_refused(tmp_path):
 
 DECODERS = (
     *(schema.decode_folds, schema.decode_fold_sizes, schema.decode_withdrawn),
-    *(schema.decode_profile, schema.decode_soft_profile, schema.bounded_json),
+    *(schema.decode_profile, partial(schema.decode_profile, kind="soft"), schema.bounded_json),
 )
 ENCODED = [
     schema.encode_folds([1, 2], {"f1": [0.5, 0.25]}),

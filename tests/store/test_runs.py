@@ -104,7 +104,7 @@ def test_what_a_run_holds(client):
     assert (found.n_labels, found.folds) == (6, [0, 1, 2, 3, 4])
     assert found.n == [40] * 5 and not found.pooled
     assert found.rows[2] == np.trim_zeros(ev.sums[2].wrong, "b").tolist()
-    found = schema.decode_soft_profile(tags["mleval.soft_profile"])
+    found = schema.decode_profile(tags["mleval.soft_profile"], "soft")
     assert (found.folds, found.n) == ([0, 1, 2, 3, 4], [40] * 5)
     assert found.rows[2] == ev.sums[2].mean_errors("soft").tolist()
     assert metrics["mleval.data/n_instances"] == 200
