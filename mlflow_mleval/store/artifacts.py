@@ -42,8 +42,7 @@ MOST_BYTES, SECONDS = 10 * 1024 * 1024, 300
 HOSTS = "MLEVAL_ARTIFACT_HOSTS"
 #: Bytes that `schema.ARTIFACT_DATA` and a file in it may have, and its list of contents.
 MOST_DATA, _MOST_LISTED = 256 * 2**20, 4_096
-#: How a zip ends: the mark of a large one, the mark of any, the bytes of its list of contents and
-#: of its comment.
+#: How a zip ends: the marks of a large one and of any, and the sizes of its list and its comment.
 _END = struct.Struct("<4s16x4s8xL4xH")
 #: Seconds for which a host that gave no answer is not asked again: many runs may name it.
 _REST = 60.0

@@ -25,19 +25,16 @@ from mlflow_mleval.errors import StoreError
 from mlflow_mleval.secrets import masked
 
 T = TypeVar("T")
-#: The setting: seconds that reading waits for one answer, and all dealings of an evaluation in a
-#: training take; and what they are without it.
+#: The setting, and seconds without it: for one answer, and for all that a training asks for.
 SETTING, READING, TRAINING = "MLEVAL_TIMEOUT", 30.0, 8.0
 #: Bytes of one answer of a server, and of one artifact.
 MOST_ANSWER, MOST_ARTIFACT = 256 * 2**20, 2 * 2**30
-#: Seconds before the first look at how much has come, and between looks, which take a share of the
-#: time of at most one in so many.
+#: Seconds between looks at how much has come, and of how much time they take one part at most.
 _LOOK, _RARELY = 0.5, 20
 #: What the drivers of databases call the time that a connection may take.
 _CONNECT = {"pysqlite": "timeout", "mysqlconnector": "connection_timeout"}
 _CONNECT |= dict.fromkeys(("psycopg2", "psycopg", "pymysql", "mysqldb"), "connect_timeout")
-#: Settings of MLflow for all that is asked: a server may ask to come back in hours, and lead to
-#: another host.
+#: Settings of MLflow: a server may ask to come back in hours, and lead to another host.
 _ASKING = {
     "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
     "MLFLOW_ALLOW_HTTP_REDIRECTS": "false",

@@ -310,8 +310,7 @@ def _changes_in_words(
 
 
 # --------------------------------------------------------------------------------------------------
-# Results an answer into the store, and out of it again: one run a method and data set, its answers
-# as a table.
+# Results an answer into the store and out again: a run a method and data set, answers as a table.
 
 #: Where a run holds the answers, and what is told of them in the file's metadata.
 ARTIFACT_ANSWERS = "mleval/answers.parquet"

@@ -196,8 +196,7 @@ class Ledger:
         return found
 
     def write(self, number: int, values: Mapping[str, Any]) -> str:
-        """Enter what the gate found, in two requests: the run of the entry, and that it is
-        registered."""
+        """Enter what a gate found: the run of the entry, then its registration; the run's id."""
         client = self.register.client
         about = {key: v[:_LONGEST] if isinstance(v, str) else v for key, v in values.items()}
         text = json.dumps({"number": number, "time": now()} | about, sort_keys=True)

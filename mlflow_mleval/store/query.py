@@ -238,8 +238,7 @@ def load_study(
 def selected_study(
     selection: Selection, progress: Progress = in_silence, table: RunsTable | None = None
 ) -> Study:
-    """The Study that a selection of runs yields, as `load_study` says; of a table, if one was
-    read."""
+    """The Study of a selection of runs, as `load_study` says; of a table that was read, if any."""
     return _Loading(selection, progress, table).study()
 
 
@@ -462,8 +461,7 @@ class _Loading:
 
 
 def _among(cells: Cells, counts: Mapping[str, int]) -> dict[Cell, int]:
-    """Among how many trials or steps the runs of a cell were chosen, at most, where that is
-    known."""
+    """Among how many trials or steps the runs of a cell were chosen, at most, where known."""
     if not counts:
         return {}
     rows = cells.members.rows
@@ -528,9 +526,8 @@ class _Choice:
     def of(
         self, cells: Cells, choosers: Collection[str], named: Collection[str], doubts: Sequence[str]
     ) -> tuple[list[str], Cells, list[Excluded]]:
-        """The measures to use, the cells that have them, and what is left out, but for runs `named`
-        by id. Metrics by which runs were chosen do not count, if there are others and none is asked
-        for."""
+        """The measures to use, the cells that have them, and what is left out, never runs `named`
+        by id. Metrics by which runs were chosen do not count, unless asked for or alone."""
         values, counts = _finished_values(cells)
         choosers = choosers if self.asked is None else ()
         own = bool(_ours(cells)[cells.finished].any())
@@ -600,8 +597,7 @@ class _Choice:
         self.wanted = list(dict.fromkeys([*self.wanted, *held]))
 
     def _apart(self, values: pd.DataFrame) -> list[Cell]:
-        """The few cells that share no measure with all others; none where measures were asked
-        for."""
+        """The few cells that share no measure with all others, unless measures were asked for."""
         there = values[[m for m in self.left if m in values]].notna()
         n = there.sum()
         if self.open and len(values) / 2 < n.max() < len(values):
@@ -668,8 +664,8 @@ class _Choice:
         return UndirectedError(text, ways) if ways else MeasureError(text)
 
     def ways_on(self, metrics: Iterable[str]) -> list[tuple[str, dict[str, Any]]]:
-        """What gives some metric a direction; empty where somebody said what counts, or none lacks
-        it."""
+        """What gives some metric a direction; empty where somebody has said what counts, or none
+        lacks it."""
         lacking = [m for m in metrics if not (self._way(m) or is_bookkeeping(m))]
         lacking = [m for m in lacking if m not in self.why_not][:_SHOWN]
         if not (self.open and lacking):
@@ -683,8 +679,7 @@ def _ours(cells: Cells) -> pd.Series:
 
 
 def _finished_values(cells: Cells) -> tuple[pd.DataFrame, Counter[str]]:
-    """The values of cells that finished, and how many have each measure; NoRunsError without
-    any."""
+    """The values of cells that finished, and how many have each measure; NoRunsError for none."""
     values = cells.values if cells.finished.all() else cells.values[cells.finished]
     if not len(values):
         raise NoRunsError(

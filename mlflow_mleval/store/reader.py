@@ -53,8 +53,7 @@ _CLASS, _SHORT = re.compile(r"\b([A-Z]\w*)\("), 8
 _MODEL = "model"
 #: Of a model's id, enough to tell a million apart.
 _ID_SHOWN = len("m-") + 12
-#: What is plainly a seed: these names, also as the last part of a longer one (model__random_state,
-#: train.seed, data_seed).
+#: What is plainly a seed: these names, also as the last part of a longer one (train.seed).
 _SEED = re.compile(
     r"(.*[_./:-])?(seed|random_state|random_seed|rng|try|attempt|repeat|repetition|replicate)",
     re.IGNORECASE,
@@ -86,8 +85,8 @@ _PART = "name's {}"
 
 @dataclass(frozen=True)
 class Rule:
-    """What names the method or the dataset of a run, as `load_study` says; of several rules, which
-    make one name, "xgb, lr=0.1", the first has to hold, the others where they do."""
+    """What names the method or the dataset of a run, in the forms that `_texts` knows. Several
+    rules make one name, "xgb, lr=0.1": the first has to hold, the others where they do."""
 
     what: str
     rules: tuple[str, ...] = ()
@@ -175,6 +174,7 @@ class Rule:
             told = frame[known != ""].groupby("experiment_id")["shape"].nunique()
             several = frame["experiment_id"].isin(told.index[told > 1]) & (known != "")
             return (frame["experiment"] + " (" + known + ")").where(several, "")
+        # run_name, experiment or, of a method, run_id
         return table.frame["data" if rule == "input" else rule]
 
 
@@ -236,8 +236,7 @@ def with_name_parts(table: RunsTable, pattern: str) -> RunsTable:
 
 
 def digests(table: RunsTable) -> pd.Series:
-    """The digest of the data that each run was evaluated, else trained on; empty where there is
-    none."""
+    """The digest of the data that a run was evaluated, else trained on; empty without any."""
     return table.tag(schema.TAG_DATASET_DIGEST, table.frame["digest"])
 
 

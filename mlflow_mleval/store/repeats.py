@@ -142,8 +142,7 @@ class _Gathering:
         self.cell, self.candidate = self.cell[kept], self.candidate[kept]
 
     def without_copies(self) -> None:
-        """Of runs that say just the same the last counts: a result logged twice is no second
-        repeat."""
+        """Keep the last of runs that say just the same: one logged twice is no second repeat."""
         several = self.cell.duplicated(keep=False)
         said = self.results.rows.loc[several, ["repeat", "status", "folds", "split_digest"]]
         said = said.assign(cell=self.cell[several], candidate=self.candidate[several])
@@ -277,8 +276,7 @@ class _Gathering:
         return best, best in compared if compared is not None else len(directed) == 1
 
     def apart(self, mixed: Mixed) -> dict[str, Any]:
-        """The options that make methods of the candidates, on one dataset where others would have
-        gaps."""
+        """Options that make methods of candidates, on one dataset where others would have gaps."""
         params, rows = self.telling(mixed), self.results.rows
         more: dict[str, Any] = {}
         if params and self.selection.missing == "error":
@@ -426,8 +424,7 @@ def check_comparable(results: Results) -> None:
             f"{kind}: {count(len(held), 'run')} ({some(held, 3)})" for kind, held in names.items()
         )
         what = "the runs were computed under different conventions for empty sets and ties"
-        what = f"{what}: {which}"
-        raise _of_different_kinds(what, schema.TAG_CONVENTIONS)
+        raise _of_different_kinds(f"{what}: {which}", schema.TAG_CONVENTIONS)
     if mixed := _datasets_that_differ(rows, "hierarchy"):
         what = f"runs on {some(mixed)} used different hierarchies"
         raise _of_different_kinds(what, schema.TAG_HIERARCHY_DIGEST)
@@ -462,8 +459,7 @@ def _of_different_kinds(what: str, tag: str) -> IncomparableRunsError:
 
 
 # --------------------------------------------------------------------------------------------------
-# Child runs, which are folds of one evaluation or trials of a search, and steps of metrics, which
-# are folds or epochs.
+# Child runs, which are folds of an evaluation or trials of a search.
 
 #: Params that number folds.
 _FOLD = re.compile(
@@ -575,8 +571,7 @@ def best_trials(client: MlflowClient | None, table: RunsTable, selection: Select
 
 
 def held_out_first(results: Results, named: Collection[str], excluded: list[Excluded]) -> Results:
-    """Without what a search says of its winner where the method was evaluated, too; `named`
-    stay."""
+    """Without what a search says of its winner where that was evaluated, too; `named` ones stay."""
     rows = results.rows
     if not rows["searched"].any():
         return results
@@ -588,21 +583,18 @@ def held_out_first(results: Results, named: Collection[str], excluded: list[Excl
 
 
 # --------------------------------------------------------------------------------------------------
-# Values by fold that travel in no tag of ours: of runs that others logged, and of our own where
-# they were too many.
+# Values by fold that stand in no tag: of runs that others logged, and of ours with too many.
 
 
 @dataclass(frozen=True)
 class FoldRule:
-    """Where runs without our tag hold their values by fold: ``key:fold{fold}_{measure}`` names
-    metrics; ``steps`` are steps of metrics, ``children`` child runs, in the order in which they
-    started."""
+    """Where runs without our tag hold values by fold: ``key:fold{fold}_{measure}`` names metrics,
+    ``steps`` are those of each, ``children`` are child runs in the order in which they started."""
 
     rule: str
 
     def match(self, key: str) -> tuple[str, int] | None:
-        """The measure and the fold that a metric key names; None for others, and rules of other
-        kinds."""
+        """The measure and the fold that a metric key names; None for other keys and rules."""
         if not self.rule.startswith("key:"):
             return None
         text = re.escape(self.rule.removeprefix("key:")).replace(r"\{fold\}", r"(?P<fold>\d+)")
@@ -617,8 +609,7 @@ class FoldRule:
         measures: Collection[str],
         excluded: list[Excluded],
     ) -> dict[str, schema.FoldValues]:
-        """By run id, values by fold of runs without our tag; what cannot be read goes to the
-        list."""
+        """By run id, values by fold of runs without our tag; what is broken goes to the list."""
         others = table.where(~table.has(f"tags.{schema.TAG_FOLDS}"))
 
         def values_of_run(row: RunRow) -> schema.FoldValues | None:
@@ -781,8 +772,7 @@ def _elsewhere(
 
 
 # --------------------------------------------------------------------------------------------------
-# Which experiments of a store hold runs that can be compared, and which of them belong together:
-# what is read where nobody names one.
+# What is read where nobody names an experiment: those that can be compared and belong together.
 
 _METHOD_RULES = tuple(f"{kind}:{name}" for kind in ("param", "tag") for name in METHOD)
 

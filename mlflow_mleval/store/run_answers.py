@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Assessment, Run, Trace
 
 # --------------------------------------------------------------------------------------------------
-# Runs of `mlflow.genai.evaluate`, answer by answer: a trace is an instance, its assessments are
-# measures.
+# Runs of `mlflow.genai.evaluate`: a trace is an instance, its assessments are measures.
 
 #: Traces that one request brings.
 PAGE = 500
@@ -254,8 +253,7 @@ def belongs(assessment: Assessment, run: Run) -> bool:
 
 
 def number_assessed(value: Any, grades: Sequence[str] | None) -> tuple[float | None, bool]:
-    """The number that an assessment stands for, and whether it is pass or fail; None may be
-    either."""
+    """The number that an assessment stands for, and whether it is pass or fail (None: either)."""
     if value is None:
         return np.nan, True
     if grades is not None:
@@ -454,8 +452,8 @@ def load_answers(
     measures: Sequence[str] | None = None,
     grades: Grades | None = None,
     shared: bool = False,
-    asked_of: str | None = None,
-    most: int | None = None,
+    asked_of: str | None = None,  # the method of which all questions are kept
+    most: int | None = None,  # answers of all data sets together
     progress: Progress = in_silence,
 ) -> SelectedAnswers:
     """What the runs of a selection answered, question by question; several runs of a method on a
@@ -707,8 +705,7 @@ EXPECTATIONS = "expectations"
 
 @dataclass(frozen=True)
 class RawAnswers:
-    """The answers of one run by their questions' keys, so that runs on the same ones agree in
-    order."""
+    """The answers of one run by their questions' keys: runs on the same ones agree in order."""
 
     outputs: list[Any]  # as they were recorded
     expected: list[Any]

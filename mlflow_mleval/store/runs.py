@@ -1,5 +1,5 @@
-"""The one module that writes runs; doing it twice changes nothing. It also takes out of runs what
-the package put into them."""
+"""Writes runs, as no other module does, so that doing it twice changes nothing; and takes out of
+runs what the package put into them."""
 
 from __future__ import annotations
 
@@ -46,8 +46,7 @@ T = TypeVar("T")
 Content: TypeAlias = str | bytes | Callable[[], str | bytes]
 #: MLflow takes at most 1,000 metrics, tags and parameters a request.
 BATCH = 900
-#: Files that are sent at once; on a server with several workers each request waits longer than it
-#: works.
+#: Files that are sent at once: on a server with several workers a request mostly waits.
 THREADS = 8
 #: The tag of a run whose parameters MLflow's own autologging has logged.
 _ESTIMATOR = "estimator_class"
@@ -612,9 +611,7 @@ def _alone(experiment_id: str, key: str | None) -> AbstractContextManager[None]:
 
 # --------------------------------------------------------------------------------------------------
 # Take out of runs what the package put into them: its tags and files, and runs that are its own.
-#
-# MLflow deletes no metric, so those named ``mleval/…`` stay; a deleted run can be restored until
-# ``mlflow gc``.
+# MLflow deletes no metric, so these stay; a deleted run can be restored until ``mlflow gc``.
 
 
 def forget(selection: Selection, really: bool) -> str:

@@ -232,8 +232,7 @@ class _Column:
             values[i] = np.nan
 
     def of(self, n: int) -> Any:
-        """Floats of `n` rows, NaN where there is none, or categories; None where nothing is a
-        result."""
+        """Floats of `n` rows or categories; NaN where there is none, None without any result."""
         rows, values = self.rows, np.asarray(self.values)
         if self.codes is not None:
             codes = np.full(n, -1, dtype=np.int32)
@@ -272,8 +271,7 @@ def remembered() -> Iterator[None]:
 def read_store(
     client: MlflowClient, selection: Selection, progress: Progress = in_silence
 ) -> RunsTable:
-    """The runs of a selection, the first started first; NoRunsError where one that it names is
-    lost."""
+    """The runs of a selection as they started; NoRunsError where one that it names is lost."""
     selection = store.with_runs_of_models(client, selection)
     named = selection.experiment_ids, selection.experiment_names
     everywhere = selection.run_ids and not any(named)

@@ -60,8 +60,7 @@ TAG_EPOCH = "mleval.epoch"
 #: largest .. error of an instance; the loss profiles of label sets and of scores follow from them.
 TAG_PROFILE, TAG_SOFT_PROFILE = "mleval.profile", "mleval.soft_profile"
 TAG_PROFILES = {"hard": TAG_PROFILE, "soft": TAG_SOFT_PROFILE}
-#: A token of the import that made the run, or of the result that it holds: of several runs that
-#: claim the same, one is kept.
+#: A token of the import or the result of a run: of several runs that claim the same, one is kept.
 TAG_CLAIM = "mleval.claim"
 #: Which repeat an imported run is: what its param `seed` says, from the moment at which it is made.
 TAG_SEED = "mleval.seed"
@@ -85,8 +84,7 @@ TAG_DATASET_DIGEST = "mleval.dataset_digest"
 TAG_ANSWERS_OF, TAG_LABELS = "mleval.answers_of", "mleval.labels"
 TAG_SPLIT_DIGEST = "mleval.split_digest"
 TAG_HIERARCHY_DIGEST = "mleval.hierarchy_digest"
-#: SHA-256 of the numbers of training instances by label, and of a and b: propensity-scored measures
-#: follow from them.
+#: SHA-256 of what propensities follow from: training instances by label, a and b.
 TAG_PROPENSITIES = "mleval.propensities"
 #: SHA-256 of the weights of instances and their labels; a run without it counts each once.
 TAG_WEIGHTS = "mleval.sample_weight"
@@ -235,8 +233,7 @@ class FoldValues:
 def encode_folds(
     folds: Sequence[int], values: Mapping[str, Sequence[float]], elsewhere: str = FOLD_PREFIX
 ) -> str:
-    """The tag `TAG_FOLDS`: exact if that fits, else with fewer digits, else a pointer and a
-    checksum.
+    """The tag `TAG_FOLDS`: exact if that fits, else with fewer digits, else a pointer.
     >>> encode_folds([1, 2], {"f1": [0.5, float("nan")]})
     '{"schema":1,"folds":[1,2],"values":{"f1":[0.5,null]}}'
     """
@@ -355,8 +352,7 @@ def encode_profile(counts: Sequence[Sequence[float]], folds: Sequence[int] = ())
 def encode_soft_profile(
     errors: Sequence[Sequence[float]], n: Sequence[float], folds: Sequence[int] = ()
 ) -> str:
-    """The tag `TAG_SOFT_PROFILE`: exact, else with fewer decimals, else of all folds, else a
-    pointer.
+    """The tag `TAG_SOFT_PROFILE`: exact, else with fewer decimals, else pooled, else a pointer.
     >>> encode_soft_profile([[0.75, 0.25]], [20])
     '{"schema":1,"n_labels":2,"n":[20],"errors":[[0.75,0.25]]}'
     """
@@ -475,7 +471,6 @@ def _plain_numbers(values: Sequence[Any], gaps: bool = False) -> list[float]:
 
 # --------------------------------------------------------------------------------------------------
 # The tags that only programs read, kept in one, so that a run's page shows what a person wants.
-#
 # What is written goes through `packed` and what is read through `unpacked`: all other code knows
 # each tag by its name. One for which the one has no room stands apart, and stays so.
 
@@ -523,8 +518,7 @@ def decode(text: str) -> dict[str, str]:
 
 
 def filter_of_packed(tag: str, value: str = "") -> str:
-    """A filter in MLflow's search syntax of runs with this packed tag; a value has digits and
-    letters.
+    """A filter in MLflow's syntax of runs with this packed tag; a value has digits and letters.
     >>> filter_of_packed("mleval.digest", "ab")
     'tags.`mleval.run` LIKE \\'%"digest":"ab%\\''
     """

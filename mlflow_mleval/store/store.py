@@ -42,8 +42,7 @@ from mlflow_mleval.store import budget, schema
 from mlflow_mleval.validation import present
 
 # --------------------------------------------------------------------------------------------------
-# Several processes that write to one store at the same time: wait for each other, and try again
-# what a conflict has undone.
+# Several processes write to one store: wait for each other, and repeat what a conflict has undone.
 
 T = TypeVar("T")
 _TRIES = 12
@@ -126,8 +125,7 @@ def _is_conflict(error: BaseException) -> bool:
 PAGE, _DATABASE_PAGE = 1_000, 200
 #: MLflow's code of a filter that it does not accept, and of other arguments.
 _INVALID = "INVALID_PARAMETER_VALUE"
-#: How MLflow fails on a page with a run whose start time another program has taken away, and how
-#: those are left out.
+#: How MLflow fails where a program has taken a run's start time away; what leaves such runs out.
 _TIMELESS = "start_time cannot be None"
 _TIMED = "attributes.start_time != -1"
 #: Of what is listed in pages, more than any store is known to hold.
@@ -162,8 +160,7 @@ def connect(*, create: bool = False) -> MlflowClient:
                 _probe_database(place, create)
             if place.file is None:
                 return _Client(uri)
-            # MLflow makes the tables of a new file here, and two processes that do it at once leave
-            # it broken.
+            # MLflow makes the tables of a new file: two processes at once would leave it broken
             with alone(os.path.realpath(place.file)):
                 return patiently(lambda: _Client(uri))
 
@@ -180,8 +177,7 @@ def server_address() -> str | None:
 
 class _Client(MlflowClient):
     """A client that asks as long as somebody waits, and writes again what a conflict has undone;
-    what fails is a StoreError. A store that has not answered, at first or lastly, is asked
-    quickly."""
+    what fails is a StoreError. A store is asked quickly until it answers, and after a failure."""
 
     _answers = False
 
@@ -526,8 +522,7 @@ def _check_end(seen: Collection[str], what: str, goes_on: bool) -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# Models: what MLflow calls models:/NAME/VERSION, models:/NAME@ALIAS or models:/ID, and the run
-# behind it.
+# Models, as MLflow names them, and the run behind each.
 
 _MODELS = "models:/"
 _FORMS = "models:/NAME/VERSION, models:/NAME@ALIAS or models:/ID"

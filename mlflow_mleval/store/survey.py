@@ -1,5 +1,4 @@
-"""What a store holds, and how it can be compared, for whoever has not said yet what names a
-method."""
+"""What a store holds, and how it can be compared, where nobody has said what names a method."""
 
 from __future__ import annotations
 
@@ -76,8 +75,7 @@ _NUMBER = re.compile(r"(trial[_ -]?)?\d+", re.IGNORECASE)
 _PART = re.compile(
     r"(^|[_./ -])(test|eval|heldout|holdout|val|valid|validation|dev)([_./ -]|$)", re.IGNORECASE
 )
-#: Values of a param that are shown; names of methods recur, so that there are fewer of them than
-#: this share of the runs.
+#: Values of a param that are shown; names of methods recur: they are at most this share of runs.
 _SHOWN, _MOST = 6, 0.5
 #: Of fewer runs than this each name may name a method of its own.
 _FEW = 20
@@ -257,7 +255,8 @@ def _experiments_table(table: RunsTable) -> pd.DataFrame:
 def _asked_first(
     role: str, rules: Iterable[str | None], found: Sequence[Candidate] = ()
 ) -> list[Candidate]:
-    """The rules that were asked for, all chosen; without any the first that was found is chosen."""
+    """The rules that were asked for, all chosen, and those that were found, of which the first is
+    chosen if nothing was asked for."""
     asked = [Candidate(role, rule, _AS_ASKED, True) for rule in rules if rule]
     told = {c.rule for c in asked}
     others = [replace(c, chosen=not told and c is found[0]) for c in found if c.rule not in told]
@@ -383,8 +382,7 @@ class _Stock:
         candidates = []
         for v in self.variables.itertuples(index=False):
             values, at = count(v.values, "value"), _REPEAT.fullmatch(v.name)
-            # of splits and folds a variable counts them only where it holds whole numbers, for a
-            # share or a kind of split is a setting
+            # whole numbers may count splits and folds; a share or a kind of split is a setting
             counts = at and (not at["split"] or all(map(str.isdecimal, v.examples)))
             if v.kind == "param" and is_seed(v.name):
                 same = "runs that differ in nothing else are repeats without any option"
