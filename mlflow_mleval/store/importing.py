@@ -238,8 +238,7 @@ def _write(
         own = {schema.TAG_SEED: seed} if seed else {}
         name = " · ".join([schema.run_name(method, dataset), *own.values()])
         run = runs.create(client, experiment_id, name, result.identity() | own, start)
-    run_id, tags, metrics = run.info.run_id, run.data.tags, run.data.metrics.items()
-    stored = {m: value for key, value in metrics if (m := schema.measure_of(key))}
+    run_id, tags, stored = run.info.run_id, run.data.tags, _stored(run)
     missing = _missing(result, tags, stored)
     changed, ends = bool(missing.means or missing.tags), run.info.status != result.run_status
     if not (changed or ends):
@@ -261,6 +260,12 @@ def _write(
     if changed and was_whole:
         changes = _changes_in_words(result.means, tags, stored, missing.tags)
     return _Outcome("updated", run_id, [f"{result_name(*cell)}: {one}" for one in changes])
+
+
+def _stored(run: Run) -> dict[str, float]:
+    """The measures that a run has."""
+    metrics = run.data.metrics.items()
+    return {m: value for key, value in metrics if (m := schema.measure_of(key))}
 
 
 def _missing(
