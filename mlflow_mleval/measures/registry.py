@@ -1,10 +1,5 @@
-"""Every measure the project knows: a row with its name, direction, range, family, source,
-definition and formula; and what formulas are made of: sizes of sets, their rates, and averages of
-these.
-
-Logging, reading, intervals, rankings and pages go by the rows. What others call their metrics, and
-which way these are better, stands in `metric_names`.
-"""
+"""Every measure the project knows, as a row by which logging, reading, intervals, rankings and
+pages go, and what formulas are made of. What others call their metrics is in `metric_names`."""
 
 from __future__ import annotations
 
@@ -72,8 +67,7 @@ def jaccard(c: Counts) -> Array:
 
 def precision(c: Counts) -> Array:
     """|Y∩Ŷ| / |Ŷ|. Madjarov et al. 2012 (A.3, A.4) print the denominators of precision and recall
-    the wrong way round; their tables follow these.
-    """
+    the wrong way round; their tables follow these."""
     return c.ratio(c.shared, c.predicted)
 
 
@@ -186,16 +180,16 @@ def _derivatives(function: Callable[..., Any], values: Sequence[float]) -> list[
 
 @dataclass(frozen=True)
 class OfClasses:
-    """A function of sums over all classes of one label: right instances, all, products of true and
-    predicted class sizes, and the room of either side, which is 0 where it has one class;
-    `otherwise` where it divides by 0."""
+    """A function of sums over all classes of one label: see `_sums`; `otherwise` where it divides
+    by 0."""
 
     function: Callable[..., Any]
     otherwise: float
 
     @staticmethod
     def _sums(c: Counts) -> list[float]:
-        # whole numbers of any size, or weights
+        """Right instances, all, products of true and predicted class sizes, and the room of either
+        side, which is 0 where it has one class; whole numbers of any size, or weights."""
         predicted, true = c.predicted.tolist(), c.true.tolist()
         chance = sum(a * b for a, b in zip(predicted, true, strict=True))
         rooms = (sum(side) ** 2 - sum(a * a for a in side) for side in (predicted, true))
@@ -266,10 +260,8 @@ def f1_of_sets(shared: Any, one: Any, other: Any) -> Any:
 
 
 def area(curve: str, average: str) -> Callable[[Any], Bounded]:
-    """The area under a curve, ``auroc``, ``ap`` or ``interpolated``, and what it can be wrong by:
-    of all labels pooled ("micro"), or averaged where it is defined ("macro"), by positives
-    ("weighted").
-    """
+    """The area under a curve, ``auroc``, ``ap`` or ``interpolated``, and what it can be off by: of
+    all labels pooled ("micro"), or averaged where defined ("macro"), by positives ("weighted")."""
 
     def read(sums: Any) -> Bounded:
         counts = sums.counts_by_score
@@ -289,11 +281,7 @@ def area(curve: str, average: str) -> Callable[[Any], Bounded]:
 
 def calibration(bins: int) -> Callable[[Any], Bounded]:
     """The calibration error of so many bins, and what it can be wrong by."""
-
-    def read(sums: Any) -> Bounded:
-        return sums.confidence.calibration_error(bins) if sums.confidence else (NAN, 0.0)
-
-    return read
+    return lambda sums: sums.confidence.calibration_error(bins) if sums.confidence else (NAN, 0.0)
 
 
 def top_k(k: int) -> Callable[[Any], float]:
@@ -347,18 +335,18 @@ Formula = Callable[[Any], float | Bounded]
 LABEL_SETS = "label sets"
 ONE_LABEL = "one label"
 CLASS_SETS = "class sets"
+Kinds: TypeAlias = tuple[str, ...]
 
 MADJAROV = "Madjarov et al. 2012, appendix A"
 HUELLERMEIER = "Hüllermeier et al. 2022"
 KOSMOPOULOS = "Kosmopoulos et al. 2015"
+SOKOLOVA = "Sokolova & Lapalme 2009"
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One measure. Without a formula it is the mean of the column of its name: `each`, or what a
-    pass gives; its interval follows from `slopes` or `derivatives` of the formula, or from the
-    column.
-    """
+    """One measure. Without a formula it is the mean of the column of its name, `each` or of a pass;
+    its interval follows from `slopes` or `derivatives` of the formula, or from the column."""
 
     name: str  # key in Evaluation.measures and, behind mleval/, of the metric in MLflow
     direction: Direction
@@ -370,9 +358,9 @@ class Measure:
     source: str = ""  # the publication that defines it
     # of LABEL_SETS, ONE_LABEL, CLASS_SETS: which predictions have it; hierarchical ones with a
     # hierarchy
-    kinds: tuple[str, ...] = (LABEL_SETS,)
+    kinds: Kinds = (LABEL_SETS,)
     convention: str = ""  # what the definition leaves open and is settled here
-    asked: tuple[str, ...] = ()  # of the kinds: where it is computed only if it is named
+    asked: Kinds = ()  # of the kinds: where it is computed only if it is named
 
     @property
     def arrow(self) -> str:
@@ -400,11 +388,13 @@ def loss(
 
 
 def _family(
-    family: str, source: str, kinds: tuple[str, ...], *rows: Measure, **more: Any
-) -> list[Measure]:
-    """Rows of one family and source."""
-    about = {"family": family, "source": source, "kinds": kinds, **more}
-    return [replace(row, **about) for row in rows]
+    family: str, source: str, kinds: Kinds, convention: str = "", asked: Kinds = ()
+) -> Callable[..., list[Measure]]:
+    """What gives rows all that those of one family and source share."""
+    return lambda *rows: [
+        replace(row, family=family, source=source, kinds=kinds, convention=convention, asked=asked)
+        for row in rows
+    ]
 
 
 _ALL = (LABEL_SETS, ONE_LABEL, CLASS_SETS)
@@ -420,28 +410,15 @@ _TIES = "of equal scores the lower label comes first; a score of 0 is none, and 
 
 # ---- measures with a number in their names -------------------------------------------------------
 
-#: Source and definition of measures whose names carry k.
+_HITS = "true labels among the {k} with the highest scores, divided by"
+_OF_BEST = "at {k}, true labels weighing 1 / propensity, as a share of the best possible"
+#: Definitions of measures whose names carry k.
 _AT_K = {
-    "precision": (
-        "Jain et al. 2016",
-        "true labels among the {k} with the highest scores, divided by {k}, averaged",
-    ),
-    "recall": (
-        "Jain et al. 2016",
-        "true labels among the {k} with the highest scores, divided by all true ones, averaged",
-    ),
-    "ndcg": (
-        "Järvelin & Kekäläinen 2002",
-        "discounted gain at {k} as a share of the best possible, averaged",
-    ),
-    "psp": (
-        "Jain et al. 2016",
-        "precision at {k}, true labels weighing 1 / propensity, as a share of the best possible",
-    ),
-    "psndcg": (
-        "Jain et al. 2016",
-        "nDCG at {k}, true labels weighing 1 / propensity, as a share of the best possible",
-    ),
+    "precision": _HITS + " {k}, averaged",
+    "recall": _HITS + " all true ones, averaged",
+    "ndcg": "discounted gain at {k} as a share of the best possible, averaged",
+    "psp": f"precision {_OF_BEST}",
+    "psndcg": f"nDCG {_OF_BEST}",
 }
 #: What the columns of gained and of best possible propensity-scored sums end with.
 GAIN = "_gain"
@@ -449,14 +426,13 @@ BEST = "_best"
 
 
 def _at_k(name: str, k: str | int) -> list[Measure]:
-    source, text = _AT_K[name]
+    source = "Järvelin & Kekäläinen 2002" if name == "ndcg" else "Jain et al. 2016"
     full = f"{name}_at_{k}"
-    if not name.startswith("ps"):
-        row, settled = gain(full, text.format(k=k)), _TIES
-    else:
-        row = gain(full, text.format(k=k), OfMeans(share, (full + GAIN, full + BEST)))
-        settled = f"{_TIES}; the best that is possible is summed over instances, too"
-    return _family("at-k", source, _SETS, row, convention=settled, asked=_SETS)
+    row, settled = gain(full, _AT_K[name].format(k=k)), _TIES
+    if name.startswith("ps"):
+        row = replace(row, formula=OfMeans(share, (full + GAIN, full + BEST)))
+        settled += "; the best that is possible is summed over instances, too"
+    return _family("at-k", source, _SETS, settled, asked=_SETS)(row)
 
 
 def _at_level(level: str | int, name: str) -> list[Measure]:
@@ -475,7 +451,7 @@ def _at_level(level: str | int, name: str) -> list[Measure]:
         "f1": OfMeans(lambda both, a, b: share(2 * both, a + b), (shared, true, pred)),
     }[name]
     row = gain(f"level_{level}_{name}", text, formula)
-    return _family("hierarchical-level", KOSMOPOULOS, _ALL, row, convention=settled, asked=_ALL)
+    return _family("hierarchical-level", KOSMOPOULOS, _ALL, settled, asked=_ALL)(row)
 
 
 def _top_k(k: str | int) -> list[Measure]:
@@ -483,7 +459,7 @@ def _top_k(k: str | int) -> list[Measure]:
     row = gain(f"top_k_accuracy_{k}", text, top_k(int(k)))
     settled = "of equal scores the first class comes first; absent with at most k classes"
     asked = () if int(k) == TOP else _ONE
-    return _family("at-k", "Sokolova & Lapalme 2009", _ONE, row, convention=settled, asked=asked)
+    return _family("at-k", SOKOLOVA, _ONE, settled, asked=asked)(row)
 
 
 def _calibration(bins: str | int) -> list[Measure]:
@@ -494,7 +470,7 @@ def _calibration(bins: str | int) -> list[Measure]:
     row = loss(f"ece_{bins}", text, calibration(int(bins)))
     settled = "of label sets over all label cells; equal probabilities stay in one bin"
     asked = _SETS if int(bins) == BINS else _FLAT
-    return _family("probability", "Naeini et al. 2015", _FLAT, row, convention=settled, asked=asked)
+    return _family("probability", "Naeini et al. 2015", _FLAT, settled, asked=asked)(row)
 
 
 def _distance_at(k: str | int) -> list[Measure]:
@@ -505,7 +481,7 @@ def _distance_at(k: str | int) -> list[Measure]:
     )
     row = loss(f"distance_at_{k}", text, high=INF)
     source = "Deng et al. 2010"
-    return _family("hierarchical-pair", source, _FLAT, row, convention=settled, asked=_FLAT)
+    return _family("hierarchical-pair", source, _FLAT, settled, asked=_FLAT)(row)
 
 
 #: Measures by the form of their names, and what makes them of the groups of the form.
@@ -575,49 +551,31 @@ _ROC = "area under the ROC curve"
 _PR = "area under the precision-recall curve"
 _CELLS = "correlation of truth and prediction"
 _ROWS = [
-    *_family(
-        "example",
-        MADJAROV,
-        _SETS,
+    *_family("example", MADJAROV, _SETS, _EMPTY)(
         loss("hamming_loss", "share of label cells that are wrong", each=hamming),
         gain("accuracy", "mean Jaccard index of true and predicted label sets", each=jaccard),
         gain("precision", "mean share of the predicted labels that are true", each=precision),
         gain("recall", "mean share of the true labels that are predicted", each=recall),
         gain("f1", "mean of 2|Y∩Ŷ| / (|Y|+|Ŷ|) over instances", each=f1),
         gain("subset_accuracy", "share of label sets that are predicted exactly", each=exact),
-        convention=_EMPTY,
     ),
-    *_family(
-        "label",
-        MADJAROV,
-        _SETS,
+    *_family("label", MADJAROV, _SETS, _EMPTY)(
         gain("micro_precision", "precision of tp and fp summed over labels", _POOLED(precision)),
         gain("micro_recall", "recall of tp and fn summed over labels", _POOLED(recall)),
         gain("micro_f1", "F1 of tp, fp and fn summed over labels", _POOLED(f1)),
-        convention=_EMPTY,
     ),
-    *_family(
-        "label",
-        MADJAROV,
-        (LABEL_SETS, ONE_LABEL),
+    *_family("label", MADJAROV, (LABEL_SETS, ONE_LABEL), f"{_EMPTY}; of one label, {_CLASSES}")(
         gain("macro_precision", "mean of each label's precision", OverLabels(precision)),
         gain("macro_recall", "mean of each label's recall", OverLabels(recall)),
         gain("macro_f1", "mean of each label's F1", OverLabels(f1)),
-        convention=f"{_EMPTY}; of one label, {_CLASSES}",
     ),
-    *_family(
-        "ranking",
-        MADJAROV,
-        _SETS,
+    *_family("ranking", MADJAROV, _SETS)(
         loss("one_error", "share of instances whose top-scored label is not relevant"),
         loss("coverage", "mean of the worst rank of a relevant label, minus one", high=INF),
         loss("ranking_loss", "mean share of (relevant, irrelevant) label pairs in the wrong order"),
         gain("average_precision", "mean over relevant labels of the precision at their rank"),
     ),
-    *_family(
-        "dependence",
-        HUELLERMEIER,
-        _SETS,
+    *_family("dependence", HUELLERMEIER, _SETS)(
         loss("soft_hamming_loss", "mean |s−y|: binomial and polynomial loss at parameter 1"),
         loss("soft_subset_loss", "mean over instances of the largest |s−y|: binomial loss at k=K"),
         loss(
@@ -646,88 +604,67 @@ _ROWS = [
             profile("hard", "relative_gain"),
         ),
     ),
-    *_family(
-        "one-label",
-        "Sokolova & Lapalme 2009",
-        _ONE,
-        gain("top1_accuracy", "share of instances whose class is predicted"),
-        convention="of equal scores the first class is predicted",
+    *_family("one-label", SOKOLOVA, _ONE, "of equal scores the first class is predicted")(
+        gain("top1_accuracy", "share of instances whose class is predicted")
     ),
-    *_family(
-        "one-label",
-        "Sokolova & Lapalme 2009",
-        _FLAT,
+    *_family("one-label", SOKOLOVA, _FLAT, "of label sets, each label is a class", asked=_SETS)(
         gain("weighted_precision", f"precision, {_WEIGHTED}", OverLabels(precision, support)),
         gain("weighted_recall", f"recall, {_WEIGHTED}", OverLabels(recall, support)),
         gain("weighted_f1", f"F1, {_WEIGHTED}", OverLabels(f1, support)),
-        convention="of label sets, each label is a class",
-        asked=_SETS,
     ),
     *_family(
         "one-label",
         "Brodersen et al. 2010",
         _FLAT,
-        gain("balanced_accuracy", "mean recall of the classes", OverLabels(balanced, occurring)),
-        convention="not adjusted for chance, of classes that occur; of label sets the mean over "
+        "not adjusted for chance, of classes that occur; of label sets the mean over "
         "labels, each of two classes",
         asked=_SETS,
-    ),
+    )(gain("balanced_accuracy", "mean recall of the classes", OverLabels(balanced, occurring))),
     *_family(
-        "one-label",
-        "Gorodkin 2004",
-        _ONE,
-        gain("matthews", "correlation of true and predicted classes", _MATTHEWS, low=-1),
-        convention="0 where all true or all predicted classes are one",
-    ),
+        "one-label", "Gorodkin 2004", _ONE, "0 where all true or all predicted classes are one"
+    )(gain("matthews", "correlation of true and predicted classes", _MATTHEWS, low=-1)),
     *_family(
-        "one-label",
-        "Cohen 1960",
-        _ONE,
-        gain("kappa", "agreement of true and predicted classes beyond chance", _KAPPA, low=-1),
-        convention="absent where all true and all predicted classes are one",
-    ),
+        "one-label", "Cohen 1960", _ONE, "absent where all true and all predicted classes are one"
+    )(gain("kappa", "agreement of true and predicted classes beyond chance", _KAPPA, low=-1)),
     *_top_k(TOP),
     *_family(
         "probability",
         "Good 1952",
         _FLAT,
-        loss("log_loss", "mean of −log of the probability of what is true", high=INF),
-        convention="of label sets the mean over label cells; probabilities are clipped to the "
+        "of label sets the mean over label cells; probabilities are clipped to the "
         "epsilon of their type, as in scikit-learn",
         asked=_SETS,
-    ),
+    )(loss("log_loss", "mean of −log of the probability of what is true", high=INF)),
     *_family(
         "probability",
         "Brier 1950",
         _FLAT,
-        loss("brier_score", "mean squared difference of probability and truth"),
-        convention="the mean over classes or labels, too: with more than two classes "
+        "the mean over classes or labels, too: with more than two classes "
         "scikit-learn's score is C times as large",
         asked=_SETS,
-    ),
+    )(loss("brier_score", "mean squared difference of probability and truth")),
     *_calibration(BINS),
     *_family(
         "curve",
         "Fawcett 2006",
         _FLAT,
-        gain("macro_auroc", f"mean {_ROC} of a class against the rest", area("auroc", "macro")),
-        gain("weighted_auroc", _AS_WEIGHTED, area("auroc", "weighted")),
-        convention="of two classes the second; classes or labels without instances, or with all, "
+        "of two classes the second; classes or labels without instances, or with all, "
         "are left out; ties count half",
         asked=_SETS,
+    )(
+        gain("macro_auroc", f"mean {_ROC} of a class against the rest", area("auroc", "macro")),
+        gain("weighted_auroc", _AS_WEIGHTED, area("auroc", "weighted")),
     ),
-    *_family(
-        "curve",
-        "Fawcett 2006",
-        _SETS,
-        gain("micro_auroc", f"{_ROC} of all label cells together", area("auroc", "micro")),
-        convention="ties count half",
-        asked=_SETS,
+    *_family("curve", "Fawcett 2006", _SETS, "ties count half", asked=_SETS)(
+        gain("micro_auroc", f"{_ROC} of all label cells together", area("auroc", "micro"))
     ),
     *_family(
         "curve",
         "Davis & Goadrich 2006",
         _SETS,
+        "labels without instances are left out; not interpolated, as in scikit-learn",
+        asked=_SETS,
+    )(
         gain(
             "macro_ap",
             "mean over labels of average precision: the sum of precision × gain in recall",
@@ -735,42 +672,33 @@ _ROWS = [
         ),
         gain("weighted_ap", _AS_WEIGHTED, area("ap", "weighted")),
         gain("micro_ap", "average precision of all label cells together", area("ap", "micro")),
-        convention="labels without instances are left out; not interpolated, as in scikit-learn",
-        asked=_SETS,
     ),
     *_family(
         "curve",
         "Vens et al. 2008",
         _SETS,
+        "interpolated as Davis & Goadrich 2006 do; labels without instances are left out",
+        asked=_SETS,
+    )(
         gain("auprc_curve", f"{_PR} of all label cells together", area("interpolated", "micro")),
         gain("auprc_mean", f"{_PR}, mean over labels", area("interpolated", "macro")),
         gain("auprc_weighted", _AS_WEIGHTED, area("interpolated", "weighted")),
-        convention="interpolated as Davis & Goadrich 2006 do; labels without instances are left "
-        "out",
-        asked=_SETS,
     ),
-    *_family(
-        "further-label",
-        "Sokolova & Lapalme 2009",
-        _SETS,
-        gain("macro_jaccard", "mean Jaccard index of each label", OverLabels(jaccard)),
-        convention=_EMPTY,
-        asked=_SETS,
+    *_family("further-label", SOKOLOVA, _SETS, _EMPTY, asked=_SETS)(
+        gain("macro_jaccard", "mean Jaccard index of each label", OverLabels(jaccard))
     ),
     *_family(
         "further-label",
         "Gorodkin 2004",
         _SETS,
+        "0 where truth or prediction is all one value",
+        asked=_SETS,
+    )(
         gain("micro_matthews", f"{_CELLS} over all cells", _POOLED(matthews), low=-1),
         gain("macro_matthews", f"{_CELLS}, mean over labels", OverLabels(matthews), low=-1),
-        convention="0 where truth or prediction is all one value",
-        asked=_SETS,
     ),
     *(row for name in _AT_K for k in (1, 3, 5) for row in _at_k(name, k)),
-    *_family(
-        "hierarchical-set",
-        KOSMOPOULOS,
-        _ALL,
+    *_family("hierarchical-set", KOSMOPOULOS, _ALL)(
         gain("h_precision", "precision of the class sets extended by their ancestors"),
         gain("h_recall", "recall of the class sets extended by their ancestors"),
         gain("h_f1", "harmonic mean of h_precision and h_recall of an instance, averaged"),
@@ -787,10 +715,7 @@ _ROWS = [
         *_rates_of_sets("h", "set"),
         *_rates_of_sets("descendant", "set"),
     ),
-    *_family(
-        "hierarchical-pair",
-        KOSMOPOULOS,
-        _ALL,
+    *_family("hierarchical-pair", KOSMOPOULOS, _ALL)(
         loss(
             "tree_induced_error",
             "path length from the one true to the one predicted class",
@@ -805,10 +730,7 @@ _ROWS = [
             high=INF,
         ),
     ),
-    *_family(
-        "hierarchical-lca",
-        KOSMOPOULOS,
-        _ALL,
+    *_family("hierarchical-lca", KOSMOPOULOS, _ALL)(
         gain("lca_precision", "precision of the graphs up to lowest common ancestors"),
         gain("lca_recall", "recall of the same graphs"),
         gain("lca_f1", "harmonic mean of the two, averaged"),
@@ -816,19 +738,21 @@ _ROWS = [
     ),
     *_distance_at(TOP),
     *(row for name in ("precision", "recall", "f1") for row in _at_level(2, name)),
-    *_family(
-        "hierarchical-level",
-        KOSMOPOULOS,
-        _ALL,
+    *_family("hierarchical-level", KOSMOPOULOS, _ALL, "of the predicted sets as given", asked=_ALL)(
         loss("violation_rate", "share of predicted sets that lack an ancestor of a class"),
         loss("missing_ancestors", "mean number of ancestors that predicted sets lack", high=INF),
-        convention="of the predicted sets as given",
-        asked=_ALL,
     ),
     *_family(
         "hierarchical-threshold",
         "Clark & Radivojac 2013",
         _SETS,
+        "at any threshold; a class has the highest score of its own and of the classes "
+        "below it, and roots count; precision is the mean over instances with a predicted class, "
+        "recall over those with a true one; a score of 0 predicts nothing; a class is worth −log2 "
+        "of its share of the training instances that have all its parents, of which one has it at "
+        "least",
+        asked=_SETS,
+    )(
         gain("f_max", "largest F1 of mean precision and mean recall", over_thresholds("f_max")),
         loss(
             "s_min",
@@ -836,17 +760,8 @@ _ROWS = [
             over_thresholds("s_min"),
             high=INF,
         ),
-        convention="at any threshold; a class has the highest score of its own and of the classes "
-        "below it, and roots count; precision is the mean over instances with a predicted class, "
-        "recall over those with a true one; a score of 0 predicts nothing; a class is worth −log2 "
-        "of its share of the training instances that have all its parents, of which one has it at "
-        "least",
-        asked=_SETS,
     ),
-    *_family(
-        "cost",
-        "measured by the caller",
-        _ALL,
+    *_family("cost", "measured by the caller", _ALL)(
         loss("fit_time", "seconds to fit", seconds("fit_time"), high=INF),
         loss("predict_time", "seconds to predict", seconds("predict_time"), high=INF),
     ),
@@ -878,15 +793,8 @@ SETS: Mapping[str, tuple[str, ...]] = {
     "at_k": _at_each_k("precision", "recall", "ndcg"),
     "xmc": _at_each_k("precision", "ndcg", "psp", "psndcg"),
     "probabilistic": (
-        "log_loss",
-        "brier_score",
-        "ece_15",
-        "macro_auroc",
-        "weighted_auroc",
-        "micro_auroc",
-        "macro_ap",
-        "weighted_ap",
-        "micro_ap",
+        *("log_loss", "brier_score", "ece_15"),
+        *("macro_auroc", "weighted_auroc", "micro_auroc", "macro_ap", "weighted_ap", "micro_ap"),
     ),
     "hmc": ("auprc_curve", "auprc_mean", "auprc_weighted", "f_max", "s_min", "violation_rate"),
     "single_label": tuple(
@@ -898,30 +806,17 @@ SETS: Mapping[str, tuple[str, ...]] = {
     ),
     "cost": _of_families("cost"),
     "one-label": (
-        "top1_accuracy",
-        "balanced_accuracy",
-        "macro_f1",
-        "matthews",
-        "log_loss",
-        "macro_auroc",
+        *("top1_accuracy", "balanced_accuracy", "macro_f1"),
+        *("matthews", "log_loss", "macro_auroc"),
     ),
     "class-sets": (
-        "h_precision",
-        "h_recall",
-        "h_f1",
-        "lca_f1",
-        "mgia",
-        "symmetric_difference_loss",
-        "exact_match",
+        *("h_precision", "h_recall", "h_f1", "lca_f1", "mgia"),
+        *("symmetric_difference_loss", "exact_match"),
     ),
 }
 
 #: The set by which a kind is ranked where nobody chose; a measure that is new never joins one.
-BY_DEFAULT: Mapping[str, str] = {
-    LABEL_SETS: "sixteen",
-    ONE_LABEL: "one-label",
-    CLASS_SETS: "class-sets",
-}
+BY_DEFAULT = {LABEL_SETS: "sixteen", ONE_LABEL: "one-label", CLASS_SETS: "class-sets"}
 
 
 def default_set(names: Iterable[str]) -> str | None:
