@@ -33,9 +33,7 @@ from mlflow_mleval.files.results import (
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.sentences import measure_name_problem, quoted, some
 
-# --------------------------------------------------------------------------------------------------
-# Logs of other evaluation tools, one row an answer: lm-evaluation-harness (samples_*.jsonl) and
-# Inspect (.eval, .json).
+# ---- logs of lm-evaluation-harness (samples_*.jsonl) and Inspect (.eval, .json) ------------------
 
 #: Bytes of one file within a log, or of one line, once it is unpacked.
 LARGEST = 200_000_000
@@ -48,8 +46,7 @@ _LINE = {
     *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
     *("doc_hash", "prompt_hash", "target_hash"),
 }
-#: How a zip file says that a member is packed with zstandard, and the fixed part of what precedes
-#: it.
+#: How a zip file says that a member is packed with zstandard, and the fixed part of its header.
 _ZSTANDARD = 93
 _HEAD = struct.Struct("<26xHH")
 
@@ -63,9 +60,8 @@ def is_answer_log(path: str | Path) -> bool:
 
 
 def read_answer_log(path: str | Path) -> tuple[str, str, Answers]:
-    """The method (the model, or its folder), the data set and the answers of one log; an
-    ImportFileError where it is no log of a finished evaluation.
-    """
+    """The method (the model, or its folder), the data set and the answers of one log; else, and
+    of an evaluation that did not finish, an ImportFileError."""
     path = Path(path)
     try:
         method, dataset, rows = _harness(path) if path.suffix == ".jsonl" else _inspect(path)
@@ -82,9 +78,7 @@ def read_answer_log(path: str | Path) -> tuple[str, str, Answers]:
 
 
 def _harness(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
-    """Lines of lm-evaluation-harness; each names its metrics, or in older logs holds them beside
-    what all lines hold.
-    """
+    """Lines of lm-evaluation-harness; those of older logs do not name their metrics."""
     rows = []
     with path.open(encoding="utf-8") as lines:
         for line in lines:
@@ -126,9 +120,8 @@ def _inspect(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
 def _row_of(
     key: str, scores: Mapping[str, Any], about: Mapping[str, Any], asked: Any
 ) -> dict[str, Any]:
-    """An answer of a log: with what is plain of what is about it, and how its question begins, that
-    is text, the last message, or the arguments of a request.
-    """
+    """An answer of a log: with what is plain of what is about it, and how its question begins,
+    which is a text, the last message, or the arguments of a request."""
     if isinstance(asked, list) and asked and isinstance(asked[-1], dict):
         asked = asked[-1].get("content", "")
     if isinstance(asked, dict) and asked:
@@ -139,9 +132,7 @@ def _row_of(
 
 
 def _member(path: Path, name: str) -> dict[str, Any]:
-    """A JSON file within the log, also where it is packed with zstandard, which zipfile of Python
-    below 3.14 cannot unpack.
-    """
+    """A JSON file within the log; zipfile of Python below 3.14 cannot unpack zstandard."""
     with zipfile.ZipFile(path) as log:
         info = log.getinfo(name)
         if info.file_size > LARGEST:
@@ -150,12 +141,9 @@ def _member(path: Path, name: str) -> dict[str, Any]:
             return json.loads(log.read(info))
     with path.open("rb") as file:
         file.seek(info.header_offset)
-        skipped = sum(_HEAD.unpack(file.read(_HEAD.size)))
-        file.seek(skipped, io.SEEK_CUR)
+        file.seek(sum(_HEAD.unpack(file.read(_HEAD.size))), io.SEEK_CUR)
         packed = file.read(info.compress_size)
-    return json.loads(
-        pa.decompress(packed, decompressed_size=info.file_size, codec="zstd", asbytes=True)
-    )
+    return json.loads(pa.decompress(packed, info.file_size, codec="zstd", asbytes=True))
 
 
 def flat(scores: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,7 +163,8 @@ def _answers(path: Path, rows: Sequence[Mapping[str, Any]]) -> Answers:
     values: dict[str, list[float | None]] = {}
     words = []
     notes = []
-    for measure, cells in _by_measure(rows).items():
+    for measure in dict.fromkeys(name for row in rows for name in row["scores"]):
+        cells = [row["scores"].get(measure) for row in rows]  # None where a row has none
         if problem := _problem(measure, cells):
             notes.append(f"{measure} is left out: {problem}.")
             continue
@@ -193,12 +182,6 @@ def _answers(path: Path, rows: Sequence[Mapping[str, Any]]) -> Answers:
     table = pd.DataFrame(values, index=index, dtype=float)
     passing = tuple(m for m in table if table[m].notna().any() and _is_binary(table[m]))
     return Answers(table, about, digest, passing=passing, notes=tuple(notes), words=tuple(words))
-
-
-def _by_measure(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The scores of all rows by measure, None where a row has none."""
-    names = dict.fromkeys(name for row in rows for name in row["scores"])
-    return {name: [row["scores"].get(name) for row in rows] for name in names}
 
 
 def _is_binary(values: pd.Series) -> bool:
@@ -241,9 +224,7 @@ def shortened(asked: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
-# --------------------------------------------------------------------------------------------------
-# Files with a result an answer: tables with a column `instance`, and logs of other evaluation
-# tools.
+# ---- these, and tables with a column `instance` --------------------------------------------------
 
 _NAMES = ("method", "dataset", INSTANCE)
 #: What else a table may say of an instance, whatever it holds.
@@ -272,8 +253,7 @@ def holds_instances(path: str | Path) -> bool:
 
 def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
     """By method and data set, the answers in a log, or in a table, CSV or parquet, with the columns
-    method, dataset, instance and one a measure, or measure and value; more columns say more.
-    """
+    method, dataset, instance and one a measure, or measure and value; more columns say more."""
     path = Path(path)
     if is_answer_log(path):
         method, dataset, answers = read_answer_log(path)
@@ -353,8 +333,7 @@ def _wide(
     path: Path, rows: pd.DataFrame, measures: list[str], about_columns: list[str]
 ) -> pd.DataFrame:
     """A row an answer; the k-th value of a measure for an instance belongs to its k-th answer. What
-    rows of an answer do not agree in is left out.
-    """
+    rows of an answer do not agree in is left out."""
     rows = rows.assign(_answer=rows.groupby([INSTANCE, "measure"]).cumcount())
     keys = [INSTANCE, "_answer"]
     values = rows.pivot(index=keys, columns="measure", values="value").reindex(columns=measures)

@@ -80,10 +80,8 @@ def refuse_bomb(path: Path, declared: int) -> None:
 def open_predictions(
     path: str | Path, progress: Progress = lambda done, total: None
 ) -> PredictionFile:
-    """Open a table of truth and predictions, CSV, parquet or npz, as the guide to foreign data
-    describes them; what is broken is an ImportFileError here, or where the batch of a broken row is
-    read.
-    """
+    """Open a table of truth and predictions, CSV, parquet or npz, see the guide to foreign data; an
+    ImportFileError here says what is broken, or where the batch of a broken row is read."""
     path = Path(path)
     opened = {"parquet": open_parquet_predictions, "npz": open_npz, "csv": open_csv}
     try:
@@ -180,7 +178,6 @@ def open_matrices(path: str | Path, truth: str | Path, progress: Progress) -> Pr
         )
     width = max(score.shape[1], true.shape[1])
     n = true.shape[0]
-
     for matrix in (true, score):
         matrix.resize((n, width))
 
@@ -194,10 +191,8 @@ def open_matrices(path: str | Path, truth: str | Path, progress: Progress) -> Pr
 
 
 def read_matrix(path: str | Path, labels: bool) -> sparse.csr_array:
-    """A sparse matrix: CSR of ``scipy.sparse.save_npz``, or text with lines ``LABEL:VALUE …`` below
-    maybe ``ROWS COLUMNS``; of true `labels` also ``LABEL,LABEL,… FEATURE:VALUE …`` as the XMC
-    repository has.
-    """
+    """CSR of ``scipy.sparse.save_npz``, or lines ``LABEL:VALUE …`` below maybe ``ROWS COLUMNS``; of
+    true `labels` also ``LABEL,LABEL,… FEATURE:VALUE …``, as the XMC repository has them."""
     path = Path(path)
     try:
         if _format(path) == "npz":
@@ -355,11 +350,9 @@ def evaluate_file(
     say: Callable[[str], object] = lambda text: None,
     **options: Any,
 ) -> Evaluation:
-    """Evaluate a file of predictions larger than memory, or one beside a file of the `truth`; the
-    options are those of `evaluate` and `evaluate_hierarchical`, columns and files being named. Of
-    a file of several blocks, the instances are kept only for `cluster`, or with `instances`; these
-    have the columns, too, that are neither truth nor predictions, by which a gate goes by slices.
-    """
+    """Evaluate a file of predictions larger than memory, maybe beside one of the `truth`, with the
+    options of `evaluate` or `evaluate_hierarchical`. Instances are kept for `cluster` or with
+    `instances` only, which adds the columns that are not used: a gate goes by slices of these."""
     h = read_hierarchy(hierarchy) if isinstance(hierarchy, (str, Path)) else hierarchy
     evaluate_part: Callable[..., Evaluation]
     if truth is not None and h is not None:
@@ -402,8 +395,7 @@ def _whole(
     say: Callable[[str], object],
 ) -> Evaluation:
     """The evaluation of all batches, with the rows of each fold as its split; of one label,
-    probabilities that were rounded sum to 1 again.
-    """
+    probabilities that were rounded sum to 1 again."""
     whole: Evaluation | None = None
     tested: dict[Hashable, list[Any]] = {}
     start, note = 0, ""
@@ -509,12 +501,6 @@ class Columns:
         return kinds if self.fold is None else kinds | {self.fold: "fold"}
 
     @property
-    def labels(self) -> list[int]:
-        """The columns from which labels follow."""
-        sides = self.places.items()
-        return [places[0] for side, places in sides if side != "y_score" or self.lists]
-
-    @property
     def ignored(self) -> tuple[str, ...]:
         """The columns that are not used."""
         return tuple(name for place, name in enumerate(self.header) if place not in self.kinds)
@@ -524,7 +510,9 @@ class Columns:
         names = self.names
         if names is None:
             occurring: set[Any] = set()
-            for _, values in self._read(self.labels, None, parts, row_name):
+            sides = self.places.items()
+            of_labels = [places[0] for side, places in sides if side != "y_score" or self.lists]
+            for _, values in self._read(of_labels, None, parts, row_name):
                 occurring.update(*values.values())
             names = tuple(sorted(occurring))
             if "y_score" in self.places and len(names) != 2 and not self.lists:
@@ -567,8 +555,7 @@ class Columns:
         progress: Progress = lambda done, total: None,
     ) -> Iterator[tuple[int, dict[int, Any]]]:
         """The values of columns, some rows at a time, and the number of rows before them;
-        ImportFileError names a cell that is none. Without `names`, the labels that lists hold.
-        """
+        ImportFileError names a cell that is none. Without `names`, the labels that lists hold."""
         done, kinds = 0, self.kinds
         for part in parts(places, progress):
             values: dict[int, Any] = {}
@@ -603,8 +590,7 @@ class Columns:
 
 def table_columns(header: Sequence[str], file: str, lists: Collection[str] = ()) -> Columns:
     """Which column holds what, by its name, and whether it is one of `lists`; else an
-    ImportFileError.
-    """
+    ImportFileError."""
     there, by_label = _found_columns(header, file)
     one_label = "true" in there and not by_label["true"]
     names = tuple(by_label["score" if one_label else "true"]) or None
@@ -842,11 +828,9 @@ def sets_in(
         values = scores.flatten().cast(pa.float64()).to_numpy(zero_copy_only=False)
         if len(odd := np.flatnonzero(~np.isfinite(values))):
             raise BadRow(row_of(odd[0]), f"score {values[odd[0]]} is not a finite number")
-    sets = sparse.csr_array((values, columns, ends), shape=(len(lists), len(names)))
-    whole = sets.nnz
-    once = sets.copy()
-    once.sum_duplicates()
-    if once.nnz < whole:
-        row = int(np.flatnonzero(np.diff(once.indptr) < lengths)[0])
+    sets = sparse.csr_array((values, columns, ends), shape=(len(lists), len(names)), copy=True)
+    sets.sum_duplicates()
+    if sets.nnz < len(columns):
+        row = int(np.flatnonzero(np.diff(sets.indptr) < lengths)[0])
         raise BadRow(row, "a list names a label twice")
-    return once
+    return sets

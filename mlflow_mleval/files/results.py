@@ -34,8 +34,7 @@ _NO_TEXT = re.compile("[\0\udc80-\udcff]")
 
 def csv_rows(file: TextIO, name: str, longest: int) -> Iterator[tuple[int, list[str]]]:
     """Line and stripped cells of each row that has any; of a file that has bytes that are no UTF-8
-    as surrogates, and no row of more characters than `longest`.
-    """
+    as surrogates, and no row of more characters than `longest`."""
 
     def lines() -> Iterator[str]:
         for at in itertools.count(1):
@@ -302,10 +301,8 @@ _BENCHMARKS = (  # AutoML benchmark, TabArena
 
 
 def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) -> pd.DataFrame:
-    """Results as one tidy table: dataset, method, seed and fold where there are any, measure, value
-    (NaN where empty). An ImportFileError names row and column; `attrs["notes"]` tells how cells
-    were read.
-    """
+    """Results as a tidy table: dataset, method, seed and fold where there are any, measure, value
+    (NaN where empty). ImportFileError names row and column, `attrs["notes"]` how cells are read."""
     return tidy(with_names_known_here(read_cells(source, name=name)))
 
 
@@ -335,10 +332,10 @@ def tidy(table: SourceTable) -> pd.DataFrame:
     if {*SEEDS} <= {*table.header}:
         why = "both a column 'seed' and a column 'repeat' tell repeats apart"
         raise ImportFileError(f"{table.name}: {why}. Remove one of them.")
-    if not is_board:
-        _check_columns(table)
     if is_board:
         table = _in_one_scale(with_datasets_alone(table))
+    else:
+        _check_columns(table)
     if table.cells.empty:
         raise ImportFileError(f"{table.name} has a header but no rows.")
     values = _values_of_table(table)
@@ -380,8 +377,7 @@ def _check_columns(table: SourceTable) -> None:
 
 def _values_of_table(table: SourceTable) -> pd.DataFrame:
     """Each value with what it is of, its row and its column: one a row of a long table, one a
-    measure of a wide one, one a dataset of a leaderboard.
-    """
+    measure of a wide one, one a dataset of a leaderboard."""
     cells = table.cells
     names = {name: cells[name] for name in (*IDENTITY, "measure") if name in cells}
     named = "column" if "measure" in cells else "measure"  # what further columns are the names of
@@ -480,8 +476,7 @@ def _in_one_scale(table: SourceTable) -> SourceTable:
         return table
     is_percent = others.map(lambda cell: isinstance(cell, str) and "%" in cell)
     for column in others.columns[is_percent.any()]:
-        how = "Percentages stay numbers out of 100, like the columns beside them"
-        table.note(how, column)
+        table.note("Percentages stay numbers out of 100, like the columns beside them", column)
     plain = others.map(lambda cell: cell.replace("%", "") if isinstance(cell, str) else cell)
     return replace(table, cells=pd.concat([methods, plain], axis=1))
 
@@ -671,8 +666,6 @@ def _put(run: RunRow, where: str, name: str, cell: Any) -> None:
 Row = tuple[str, str, str, float]
 #: Characters of a file, and rows of results.
 _LARGEST, _MOST = 200_000_000, 1_000_000
-
-
 #: The tools whose files are read.
 TOOLS = ("lighteval", "promptfoo", "lm-evaluation-harness", "OpenAI evals", "HELM")
 

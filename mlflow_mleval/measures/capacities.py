@@ -1,11 +1,5 @@
-"""Capacities: how much it is worth to be right on a set of labels, the Choquet loss they define,
-and the predictions that minimise such losses.
-
-A capacity mu gives every set of labels a weight, monotone in the set, mu(no label) = 0 and mu(all
-labels) = 1. The loss of an instance is one minus the Choquet integral of its correctness u = 1 -
-abs(s - y) with respect to mu (Hüllermeier et al. 2022, section 3). Capacities that depend only on
-the number of labels have a short cut: `owa_loss`.
-"""
+"""Capacities: how much it is worth to be right on a set of labels; the Choquet loss they define
+(Hüllermeier et al. 2022, section 3; by numbers of labels alone, `owa_loss`); and its minimisers."""
 
 from __future__ import annotations
 
@@ -204,17 +198,15 @@ class Capacity:
         """
         order = np.argsort(-errors, axis=1)
         rank = np.argsort(order, axis=1)
-        chains = [self._of_sets(rank >= i, relevant) for i in range(self.n_labels + 1)]
-        values = np.stack(chains, axis=1)
+        values = np.stack([self._of_sets(rank >= i, relevant) for i in range(self.n_labels + 1)], 1)
         for n in np.flatnonzero(~(abs(values[:, 0] - 1) <= _TOLERANCE)):
             _check_ends(0.0, values[n, 0])
         falls = np.argwhere(_falls(values[:, 1:], values[:, :-1]))
-        _check_steps(
-            [
-                (_set(rank[n] > i), values[n, i + 1], _set(rank[n] >= i), values[n, i])
-                for n, i in falls
-            ]
-        )
+        pairs = [
+            (_set(rank[n] > i), values[n, i + 1], _set(rank[n] >= i), values[n, i])
+            for n, i in falls
+        ]
+        _check_steps(pairs)
         sorted_errors = np.take_along_axis(errors, order, axis=1)
         return np.sum(sorted_errors * (values[:, :-1] - values[:, 1:]), axis=1)
 
@@ -448,8 +440,7 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         weights = np.full(self.n_neighbors, 1 / self.n_neighbors)
         predicted = np.empty((losses.shape[1], X.shape[0], self.n_labels_), dtype=np.int64)
         for i, neighbours in enumerate(self.neighbours_.kneighbors(X, return_distance=False)):
-            own = self.label_sets_[neighbours]
-            predicted[:, i], _ = _minimise(own, weights, losses)
+            predicted[:, i], _ = _minimise(self.label_sets_[neighbours], weights, losses)
         return predicted
 
     def __sklearn_tags__(self) -> Any:
@@ -467,9 +458,8 @@ def _losses_by_errors(weights: Array) -> Array:
 
 
 def _minimise(label_sets: Bools, weights: Array, losses: Array) -> tuple[Ints, Array]:
-    """Label sets of least expected loss, (P, K), and the losses, by numbers of wrong labels; of
-    equal ones the first in lexicographic order.
-    """
+    """Label sets of least expected loss, (P, K), and that loss; of equal ones the first in
+    lexicographic order. `losses` are by numbers of wrong labels, see `_losses_by_errors`."""
     open_labels = np.flatnonzero((label_sets != label_sets[0]).any(axis=0))
     n_open = len(open_labels)
     if n_open > MOST_OPEN:

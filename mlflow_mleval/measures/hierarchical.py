@@ -49,30 +49,15 @@ from mlflow_mleval.validation import AnyArray, Columns, of_kind, one_of, present
 #: The measures of each family, and the counts that their micro averages need.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "set": (
-        "h_precision",
-        "h_recall",
-        "h_f1",
-        "symmetric_difference_loss",
-        "h_loss",
-        "descendant_precision",
-        "descendant_recall",
-        "descendant_f1",
-        "exact_match",
-        "h_intersection",
-        "h_true_size",
-        "h_pred_size",
-        "descendant_intersection",
-        "descendant_true_size",
-        "descendant_pred_size",
+        *("h_precision", "h_recall", "h_f1", "symmetric_difference_loss", "h_loss"),
+        *("descendant_precision", "descendant_recall", "descendant_f1", "exact_match"),
+        *("h_intersection", "h_true_size", "h_pred_size"),
+        *("descendant_intersection", "descendant_true_size", "descendant_pred_size"),
     ),
     "pair": ("tree_induced_error", "gie", "mgia", "all_pairs_error", "mgia_error", "mgia_bound"),
     "lca": (
-        "lca_precision",
-        "lca_recall",
-        "lca_f1",
-        "lca_intersection",
-        "lca_true_size",
-        "lca_pred_size",
+        *("lca_precision", "lca_recall", "lca_f1"),
+        *("lca_intersection", "lca_true_size", "lca_pred_size"),
     ),
 }
 
@@ -103,8 +88,7 @@ class Options:
     class_costs : mapping of class to float, optional
         What an error at each class costs in ``h_loss`` (Cesa-Bianchi et al. 2006); 1 without it.
     measures : {"set", "pair", "lca"} or iterable of these, optional
-        The families to compute; all without it.
-    """
+        The families to compute; all without it."""
 
     max_distance: float = 5
     lca: str = "extended"
@@ -154,8 +138,7 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
     checked = Options(**options).checked()
     families = list(checked.measures or ())
     same_axes(pred, "pred", true, "true")
-    y = h.indicator(true, "true")
-    p = h.indicator(pred, "pred")
+    y, p = h.indicator(true, "true"), h.indicator(pred, "pred")
     if y.shape[0] != p.shape[0]:
         raise ValueError(
             f"`pred` must hold the {y.shape[0]} instances of `true`, got {p.shape[0]}."
@@ -167,15 +150,14 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
     costs = None if costs is None else costs[kept_classes(number)]
     above = closure(up)
     near = pattern(above, present(checked.max_ancestors) + up.tolerance, checked.count_root)
-    (y_lower, y_upper) = nested(y, above)
-    (p_lower, p_upper) = nested(p, above)
+    y_lower, y_upper = nested(y, above)
+    p_lower, p_upper = nested(p, above)
     size = np.diff(above.indptr).astype(np.int64)
     n_pairs = np.diff(y.indptr).astype(np.int64) * np.diff(p.indptr)
     cost = y @ size + p @ size + n_pairs
     parts = []
     for lo, hi in stretches(cost, _BLOCK):
-        t = y[lo:hi]
-        q = p[lo:hi]
+        t, q = y[lo:hi], p[lo:hi]
         columns: Columns = {}
         if "set" in families:
             columns |= set_measures(up, near, t, q, checked.count_root, costs)
@@ -198,8 +180,8 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
     table = pd.concat(parts, ignore_index=True).astype(float)
     del above, near, parts  # the closure may be large, and the next one as large
     if "set" in families:
-        descendants = descendant_measures(h._up, number, without(y, y_lower), without(p, p_lower))
-        table = table.assign(**descendants)
+        lowest = without(y, y_lower), without(p, p_lower)
+        table = table.assign(**descendant_measures(h._up, number, *lowest))
     names = [name for family in families for name in FAMILIES[family]]
     names += table.columns.intersection(["lca_exact"]).tolist()
     return table[names].iloc[place].reset_index(drop=True)
@@ -248,14 +230,12 @@ def pair_based_measures(
     start = pairs.start
     distance = pairs.apart[pairs.kind]
     common, m, k = sizes_of(true, pred)
-    # nothing paired
-    gie = limit * (m + k)
-    cover = limit * (m + k)
+    gie = limit * (m + k)  # nothing paired
+    cover = gie.copy()
     shape = m.astype(np.int64) * (k.max(initial=0) + 1) + k
     order = np.argsort(shape, kind="stable")
     for group in np.split(order, np.flatnonzero(np.diff(shape[order])) + 1):
-        rows = m[group[:1]].sum()
-        columns = k[group[:1]].sum()
+        rows, columns = m[group[:1]].sum(), k[group[:1]].sum()
         if not rows * columns:
             continue
         cells = start[group, None] + np.arange(rows * columns)
@@ -290,8 +270,7 @@ def distinct_rows(true: sparse.csr_array, pred: sparse.csr_array) -> tuple[AnyAr
 
 def nested(labels: sparse.csr_array, above: sparse.csr_array) -> tuple[AnyArray, AnyArray]:
     """Which classes have an ancestor, and which a descendant, in the set of their instance."""
-    lower = np.zeros(labels.nnz, bool)
-    upper = np.zeros(labels.nnz, bool)
+    lower, upper = np.zeros((2, labels.nnz), bool)
     for lo, hi in stretches(np.diff(labels.indptr).astype(np.int64) ** 2, _PIECE):
         _, left, right = instance_pairs(labels[lo:hi], labels[lo:hi])
         left, right = (side[left != right] + labels.indptr[lo] for side in (left, right))
@@ -339,8 +318,7 @@ def set_measures(
         # of errors those that have no parents, or one that both sets have
         first = parents == 0
         first[child[met]] = True
-        cost = None if costs is None else costs[node[first]]
-        loss += np.bincount(row[first], cost, minlength=len(loss))
+        loss += np.bincount(row[first], None if costs is None else costs[node[first]], len(loss))
     # the virtual root is in every set but the empty ones, and was taken for shared by all
     if not count_root and known.indptr[1]:
         both -= sizes[1] > 0

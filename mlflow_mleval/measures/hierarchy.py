@@ -84,11 +84,6 @@ class Parents:
         return np.diff(self.start)
 
     @property
-    def farthest(self) -> float:
-        """A bound on every upward distance."""
-        return self.level.max(initial=0) * self.length.max(initial=0)
-
-    @property
     def tolerance(self) -> float:
         """Distances that differ by no more are equal; 0 where lengths are whole numbers."""
         return 0 if self.length.dtype.kind == "i" else 1e-9 * self.length.max(initial=0)
@@ -121,8 +116,9 @@ def closure(up: Parents, columns: AnyArray | None = None) -> sparse.csr_array:
     count = up.count
     own = np.ones(n, bool) if columns is None else columns
     # Nearness falls as distance grows and is 0 where there is no path, so the union of rows is an
-    # elementwise maximum. Sums of three distances must fit the type.
-    top = 2 ** int(np.ceil(np.log2(up.farthest + 2)))
+    # elementwise maximum. Sums of three distances, of which this bounds each, must fit the type.
+    farthest = up.level.max(initial=0) * up.length.max(initial=0)
+    top = 2 ** int(np.ceil(np.log2(farthest + 2)))
     kind = np.float64 if up.length.dtype.kind == "f" else np.int16 if top <= 2**13 else np.int32
     length = up.length.astype(kind)
     start = np.zeros(n + 1, np.int64)
@@ -516,9 +512,8 @@ def pattern(
     above: sparse.csr_array, height: float = np.inf, count_root: bool = True
 ) -> sparse.csr_array:
     """Which entries a closure has, up to a height; without one the virtual root, 0, stays."""
-    shape = above.shape
-    entries = np.ones(above.nnz, bool)
-    whole = sparse.csr_array((entries, above.indices, above.indptr), shape=shape)
+    entries = np.ones(above.nnz, bool), above.indices, above.indptr
+    whole = sparse.csr_array(entries, shape=above.shape)
     if height == np.inf:
         return whole
     near = (above.data <= height + 1) & ((above.indices > 0) | count_root)

@@ -149,8 +149,7 @@ def read_labels(answer: Any) -> list[str]:
 @dataclass(frozen=True, eq=False)
 class Propensities:
     """How much a hit of each label weighs in propensity-scored measures: 1 + (log N − 1)(b + 1)^a
-    (N_l + b)^−a of N training instances, N_l of which have it (Jain et al. 2016).
-    """
+    (N_l + b)^−a of N training instances, N_l of which have it (Jain et al. 2016)."""
 
     weights: Array = field(repr=False)
     a: float
@@ -166,8 +165,7 @@ class Propensities:
     @classmethod
     def of(cls, train_labels: Any, a: float = 0.55, b: float = 1.5) -> Propensities:
         """Propensities from a label matrix M x K, or these themselves; a ValueError or TypeError
-        for anything else.
-        """
+        for anything else."""
         if isinstance(train_labels, Propensities):
             return train_labels
         labels = binary_matrix(train_labels, "train_labels")
@@ -213,8 +211,7 @@ def row_digests(truth: Any) -> NDArray[np.uint64]:
 
 def _mixed(numbers: AnyArray) -> NDArray[np.uint64]:
     """64 bits of which each depends on all bits of a number (Steele, Lea and Flood 2014, "Fast
-    splittable pseudorandom number generators"); sums wrap round.
-    """
+    splittable pseudorandom number generators"); sums wrap round."""
     words = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

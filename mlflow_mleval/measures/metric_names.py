@@ -1,9 +1,5 @@
 """What metrics are called, by other libraries, too: which way they are better, and on which data
-they were measured.
-
-The names of libraries are terms of their documentation, so that their directions are known; a name
-that stands in no documentation gets a proposal at most, which its user has to confirm.
-"""
+they were measured. A name that no documentation has gets a proposal at most, to be confirmed."""
 
 from __future__ import annotations
 
@@ -143,13 +139,11 @@ _BOOKKEEPING = re.compile(
 def _of_call(name: str) -> Term | None:
     """What the metric of a scikit-learn function means that was called on a variable."""
     called = _CALLED.fullmatch(name)
-    if not called or _NO_VARIABLE.fullmatch(called["variable"]):
+    if not called or _NO_VARIABLE.fullmatch(variable := called["variable"]):
         return None
     measure = called["score"] or called["function"]
-    variable = called["variable"]
-    if direction := _DIRECTIONS.get(measure):
-        return Term(measure, direction, _data_of(variable), variable, int(called["call"] or 1))
-    return None
+    call = int(called["call"] or 1)
+    return Term(measure, _DIRECTIONS[measure], _data_of(variable), variable, call)
 
 
 #: What libraries call one measure, by the name that joins it.
@@ -343,16 +337,12 @@ def directions(
     proposed: bool = False,
 ) -> dict[str, Direction]:
     """Direction of each measure, declared or known; a ValueError names those without one."""
-    minimize = set(minimize)
-    maximize = set(maximize)
+    minimize, maximize = set(minimize), set(maximize)
     if both := sorted(minimize & maximize):
         raise ValueError(
             f"{_in_quotes(both)} declared both as minimised and as maximised. Choose one."
         )
-    declared: dict[str, Direction] = {
-        **dict.fromkeys(minimize, _WAYS[1]),
-        **dict.fromkeys(maximize, _WAYS[0]),
-    }
+    declared = dict.fromkeys(minimize, _WAYS[1]) | dict.fromkeys(maximize, _WAYS[0])
     ways = {name: declared.get(name) or direction_of(name, proposed) for name in names}
     if unknown := [name for name, way in ways.items() if way is None]:
         raise ValueError(

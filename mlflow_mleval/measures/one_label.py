@@ -70,8 +70,7 @@ def are_classes(values: Any) -> bool:
     """Whether what stands in the place of scores is a vector of classes, which no fractions are."""
     if values is None or not is_vector(values):
         return False
-    kind = pd.api.types.infer_dtype(np.asarray(values))
-    return kind in ("string", "boolean", "integer")
+    return pd.api.types.infer_dtype(np.asarray(values)) in ("string", "boolean", "integer")
 
 
 def classes_of(values: Any, name: str) -> AnyArray:
@@ -92,8 +91,14 @@ def classes_of(values: Any, name: str) -> AnyArray:
         raise ValueError(
             f"`{name}` must hold a class for each instance, got none {_where(missing)}. Omit these."
         )
-    if array.dtype.kind not in "biufU":
-        array = _of_objects(array, name)
+    if array.dtype.kind not in "biufU":  # Python objects, or what NumPy keeps as such
+        kind = pd.api.types.infer_dtype(array)
+        if kind not in ("string", "boolean", "integer", "floating", "mixed-integer-float"):
+            raise TypeError(
+                f"`{name}` must hold classes of one type, whole numbers, text or booleans, got "
+                f"{kind} ({some(map(repr, array), 4)}). Convert them all, for example to text."
+            )
+        array = np.array(array.tolist())
     if array.dtype.kind == "f":
         if (broken := array != np.floor(array)).any():
             raise ValueError(
@@ -102,17 +107,6 @@ def classes_of(values: Any, name: str) -> AnyArray:
             )
         array = array.astype(np.int64)
     return array
-
-
-def _of_objects(array: AnyArray, name: str) -> AnyArray:
-    """Python objects, or what NumPy keeps as such, as an array of one type."""
-    kind = pd.api.types.infer_dtype(array)
-    if kind not in ("string", "boolean", "integer", "floating", "mixed-integer-float"):
-        raise TypeError(
-            f"`{name}` must hold classes of one type, whole numbers, text or booleans, got {kind} "
-            f"({some(map(repr, array), 4)}). Convert them all, for example to text."
-        )
-    return np.array(array.tolist())
 
 
 def class_vectors(

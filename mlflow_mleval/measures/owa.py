@@ -1,10 +1,5 @@
-"""Losses between Hamming and subset 0/1: OWA, binomial and polynomial losses and their profiles.
-
-The loss of an instance weighs its errors e = abs(s - y) by size, the largest first (Hüllermeier et
-al. 2022, eq. 16). Its mean over instances is linear in the means of the order statistics of e, so
-one sort of the errors gives the loss for every parameter; the errors of hard predictions are 0 or
-1, so the number of wrong labels of each instance suffices.
-"""
+"""OWA, binomial and polynomial losses and their profiles (Hüllermeier et al. 2022, eq. 16). All are
+linear in the order statistics of the errors, so one sort gives the loss for every parameter."""
 
 from __future__ import annotations
 
@@ -285,15 +280,10 @@ def profile_from_histogram(
     histogram: ArrayLike, family: str = "binomial", parameters: ArrayLike | None = None
 ) -> Profile:
     """The profile of hard predictions, from the number of instances with 0, 1, …, K wrong labels:
-    one with j loses the j largest weights (the paper's sum has its index reversed).
-    """
+    one with j loses the j largest weights (the paper's sum has its index reversed)."""
     histogram = np.asarray(histogram)
-    if (
-        histogram.ndim != 1
-        or len(histogram) < 2
-        or not (histogram >= 0).all()
-        or not histogram.any()
-    ):
+    fits = histogram.ndim == 1 and len(histogram) >= 2 and (histogram >= 0).all()
+    if not fits or not histogram.any():
         raise ValueError(
             "`histogram` must hold numbers of instances with 0, 1, …, K wrong labels, none "
             "negative and not all 0, as of `error_histogram`."
@@ -445,9 +435,7 @@ def awareness(
     means: ArrayLike, n_labels: int | None = None, family: str = "binomial"
 ) -> dict[str, Array]:
     """The ends of loss profiles, their area, slope and relative gain, each of shape (...,), from
-    the means of the largest error, the second largest, …, (..., K); zeros at the end may be left
-    out.
-    """
+    means (..., K) of the largest error, the second, …; zeros at the end may be left out."""
     means = np.asarray(means, dtype=float)
     n_labels = means.shape[-1] if n_labels is None else n_labels
     weights = area_weights(family, n_labels)

@@ -358,14 +358,12 @@ class _Errors:
         parts: dict[str, Any] = {"score_range": self.span}
         on_counts = any(MEASURES[m].family == "curve" for m in inputs.asked)
         if on_counts or numbers(ECE_NAME, inputs.asked):
-            of_rows = inputs.true[rows], inputs.score[rows], weights
-            parts["counts_by_score"] = score_counts(*of_rows)
+            parts["counts_by_score"] = score_counts(inputs.true[rows], inputs.score[rows], weights)
         if self.are_soft:
             parts["errors"] = self.by_place
             parts["squares"] = self.squares if "brier_score" in self.asked else None
             if inputs.classes is not None:
-                over = inputs.classes.sums(inputs.true[rows], inputs.score[rows])
-                parts["thresholds"] = over
+                parts["thresholds"] = inputs.classes.sums(inputs.true[rows], inputs.score[rows])
         return parts
 
     def add(self, scores: RowScores, kind: np.dtype, weights: Array | None) -> None:
@@ -433,9 +431,8 @@ def label_influences(inputs: Inputs, sums: Iterable[Sums]) -> dict[str, NDArray[
     kind = LABEL_SETS if parts[0].confusion is None else ONE_LABEL
     scale = 1.0 if inputs.weights is None else n / inputs.weights.sum()
     by_label = np.sum([part.by_label for part in parts], axis=0) * scale
-    counts = replace(parts[0].counts, cells=n)
-    shared, predicted, relevant = by_label
-    counts = replace(counts, shared=shared, predicted=predicted, true=relevant)
+    shared, given, relevant = by_label
+    counts = replace(parts[0].counts, shared=shared, predicted=given, true=relevant, cells=n)
     slopes = {}
     for m in MEASURES.values():
         wanted = kind in m.kinds and (kind not in m.asked or m.name in inputs.asked)
