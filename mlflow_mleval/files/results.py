@@ -178,9 +178,8 @@ class SourceTable:
         texts = self.texts(cells)
         is_word = ~texts.map(_is_number).astype(bool)
         if is_word.any() and not is_word.all():
-            why = (
-                f"{quoted(texts[is_word].iloc[0])} is no number, as other seeds are. Use one kind."
-            )
+            word = quoted(texts[is_word].iloc[0])
+            why = f"{word} is no number, as other seeds are. Use one kind."
             raise self.problem(is_word.idxmax(), cells.name, why)
         return [text.removesuffix(".0") for text in texts]  # as tables with gaps write whole ones
 

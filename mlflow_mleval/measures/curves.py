@@ -114,8 +114,7 @@ class SortedScores:
     def of(cls, scores: Array, positive: Bools) -> SortedScores:
         """Of matrices N x K."""
         ordered = np.add(scores.T, 0.0, order="C")  # a copy in which -0 is 0
-        columns = zip(ordered, positive.T, strict=True)
-        of_positives = [np.sort(column[rows]) for column, rows in columns]
+        of_positives = [np.sort(own[rows]) for own, rows in zip(ordered, positive.T, strict=True)]
         ordered.sort(axis=1)
         return cls(ordered, of_positives)
 
@@ -188,7 +187,7 @@ class ScoreCounts(ScoreRows):
     @cached_property
     def pooled(self) -> ScoreCounts:
         """The counts of all classes as of one."""
-        if self.sample is not None and self.n_classes == 1:
+        if self.n_classes == 1:
             return self
         if self.sample is not None:
             return replace(self, n_classes=1, sample=self.sample.pooled())
@@ -497,10 +496,9 @@ def reliability_table(
     tables = []
     for scope, label, part in parts:
         size, positives, total = part.bins(bins)
-        there = size > 0
         values = {"n": size, "mean_score": ratio(total, size), "share": ratio(positives, size)}
         of = {"scope": scope, "label": np.full(len(size), label, object)}
-        tables.append(pd.DataFrame(of | values)[there].reset_index(drop=True))
+        tables.append(pd.DataFrame(of | values)[size > 0])
     return pd.concat(tables, ignore_index=True)
 
 

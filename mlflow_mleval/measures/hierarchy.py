@@ -405,8 +405,8 @@ class Hierarchy:
             f"{listing(unknown, 'unknown class')}."
         )
 
-    def _numbers(self, *names: Hashable) -> AnyArray:
-        return self._number[self._positions(names, "name")]
+    def _numbers(self, name: Hashable) -> AnyArray:
+        return self._number[self._positions([name], "name")]
 
     def _names(self, numbers: AnyArray) -> set[Hashable]:
         return {self.nodes[i] for i in np.flatnonzero(np.isin(self._number, numbers))}
@@ -428,14 +428,17 @@ class Pairs:
     a: AnyArray  # the distinct pairs of classes, sorted: the true class
     b: AnyArray  # and the predicted one
     kind: AnyArray  # which of the distinct pairs each pair is
-    apart: AnyArray  # distance of each distinct pair
+    apart: AnyArray  # shortest distance of each distinct pair through a common ancestor
 
     @classmethod
     def of(cls, true: sparse.csr_array, pred: sparse.csr_array, above: sparse.csr_array) -> Pairs:
         """The pairs of class sets, given as indicators, in a hierarchy, given as its closure."""
         start, left, right = instance_pairs(true, pred)
         a, b, kind = distinct(true.indices[left], pred.indices[right], above.shape[1])
-        return cls(start, left, right, a, b, kind, distances(above, a, b))
+        apart = np.empty(len(a), above.dtype)
+        for part, ancestors, length in meetings(above, a, b):
+            apart[part] = np.minimum.reduceat(length, ancestors.indptr[:-1])
+        return cls(start, left, right, a, b, kind, apart)
 
 
 def instance_pairs(
@@ -479,14 +482,6 @@ def meetings(
         length -= 2
         yield slice(lo, hi), ancestors, length
         table[cell] = far
-
-
-def distances(above: sparse.csr_array, left: AnyArray, right: AnyArray) -> AnyArray:
-    """Shortest distance through a common ancestor of each pair of classes; `left` is sorted."""
-    shortest = np.empty(len(left), above.dtype)
-    for part, ancestors, length in meetings(above, left, right):
-        shortest[part] = np.minimum.reduceat(length, ancestors.indptr[:-1])
-    return shortest
 
 
 def renumbered(labels: sparse.csr_array, number: AnyArray, width: int) -> sparse.csr_array:

@@ -48,9 +48,8 @@ def label_matrices(
 ]:
     """Truth, scores and predictions as CSR from rows of labels, and the sorted labels."""
     given = {"y_true": y_true, "y_score": y_score, "y_pred": y_pred}
-    labels = "a collection of labels", Collection
-    scores = "a mapping of label to score", Mapping
-    forms: dict[str, Any] = {"y_true": labels, "y_score": scores, "y_pred": labels}
+    forms: dict[str, Any] = dict.fromkeys(given, ("a collection of labels", Collection))
+    forms["y_score"] = "a mapping of label to score", Mapping
     sides = {
         name: listed(rows, name, *forms[name]) for name, rows in given.items() if rows is not None
     }
@@ -368,11 +367,9 @@ def predicted(scores: Any, threshold: Any) -> sparse.csr_array:
         start = np.searchsorted(at, scores.indptr)
         entries = np.ones(len(at), bool), scores.indices[at], start
         return sparse.csr_array(entries, shape=scores.shape)
-    blocks = (
-        dense(scores[at]) for at in slices(scores.shape[0], max(1, _CELLS // scores.shape[1]))
-    )
-    above = [sparse.csr_array(reaches_threshold(block, threshold)) for block in blocks]
-    return sparse.vstack(above, format="csr")
+    parts = slices(scores.shape[0], max(1, _CELLS // scores.shape[1]))
+    above = (reaches_threshold(dense(scores[at]), threshold) for at in parts)
+    return sparse.vstack([*map(sparse.csr_array, above)], format="csr")
 
 
 def calibrate_threshold(y_true: Any, y_score: Any, *, per_label: bool = False) -> float | Array:

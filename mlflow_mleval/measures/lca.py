@@ -280,20 +280,14 @@ class _Instance:
         self.sides = sides
         self.bit: dict[int, int] = defaultdict(lambda: 1 << len(self.bit))
         self.edges = [_inside(*parts) for parts in zip(sides, used, joins, strict=True)]
-        self.masks = masks = [
-            {
-                leg: reduce(
-                    or_, (self.bit[v] for v in (side.low[leg], side.high[leg], *chain(*path)))
-                )
-                for leg, path in edges.items()
-            }
-            for side, edges in zip(sides, self.edges, strict=True)
-        ]
         # nodes of several legs, the only ones for which it matters which path is taken
         self.shared = once = 0
-        for mask in chain.from_iterable(side.values() for side in masks):
-            self.shared |= once & mask
-            once |= mask
+        for side, edges in zip(sides, self.edges, strict=True):
+            for leg, path in edges.items():
+                ends = side.low[leg], side.high[leg]
+                mask = reduce(or_, (self.bit[node] for node in (*ends, *chain(*path))))
+                self.shared |= once & mask
+                once |= mask
         ways = [
             {leg: self._ways(number, leg) for leg in edges}
             for number, edges in enumerate(self.edges)

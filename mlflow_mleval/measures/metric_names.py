@@ -119,8 +119,7 @@ _DATA = {
     **dict.fromkeys(_TUNE.split("|"), VALIDATION),
     **dict.fromkeys(_TEST.split("|"), HELD_OUT),
 }
-#: What libraries add to a term: Lightning "_epoch", Keras "_1", others averages and the k of a
-#: ranking.
+#: What libraries add to a term: Lightning "_epoch", Keras "_1", others averages and the k at which.
 _ADDED = re.compile(
     r"_(epoch|\d+|macro|micro|weighted|samples|at_[\d.]+)$|@[\d.]+-?$|/(mean|v1)$", re.IGNORECASE
 )
@@ -257,16 +256,20 @@ def calls_by_measure(names: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
     return grouped((_BEFORE[of.data] + of.measure, (name, of.variable)) for of, name in calls)
 
 
+#: Words of names that mean a share, or an area, between 0 and 1.
+_SHARES = (
+    "acc|accuracy|auc|auroc|auprc|ap|f1|precision|recall|sensitivity|specificity|iou|dice|jaccard"
+)
+#: Words of names that mean what a method costs.
+_COSTS = "latency|time|duration|seconds|sec|secs|ms|cost|price|usd|tokens|memory|mb|gb|bytes"
 #: Words of names by which a direction is proposed; it holds once somebody has confirmed it.
 _LARGER = re.compile(
-    "acc|accuracy|auc|auroc|auprc|ap|f1|fbeta|precision|recall|sensitivity|specificity|score|"
-    "r2|map|mrr|ndcg|bleu|rouge|meteor|iou|dice|jaccard|mcc|kappa|reward|return|success|"
+    f"{_SHARES}|fbeta|score|r2|map|mrr|ndcg|bleu|rouge|meteor|mcc|kappa|reward|return|success|"
     "correct|correctness|win|pass|hit|hits|similarity|correlation|corr|lift|profit|revenue|"
     "throughput|relevance|faithfulness|groundedness|quality"
 )
 _SMALLER = re.compile(
-    "loss|err|error|errors|rmse|mae|mse|mape|nll|ppl|perplexity|wer|cer|ter|latency|time|"
-    "duration|seconds|sec|secs|s|ms|cost|price|usd|tokens|memory|mb|gb|bytes|distance|"
+    f"{_COSTS}|loss|err|error|errors|rmse|mae|mse|mape|nll|ppl|perplexity|wer|cer|ter|s|distance|"
     "divergence|regret|deviance|brier|ece|violations|failures|toxicity"
 )
 
@@ -280,30 +283,19 @@ def proposed_direction(name: str) -> Direction | None:
     return None
 
 
-#: Words of names that mean what a method costs.
-_COSTS = re.compile(
-    "latency|time|duration|seconds|sec|secs|ms|cost|price|usd|tokens|memory|mb|gb|bytes|params|"
-    "parameters|flops"
-)
-
-
 def is_cost(name: str) -> bool:
     """Whether the words of a name mean time, money, tokens or size."""
     words = re.findall("[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
-    return proposed_direction(name) != "max" and any(map(_COSTS.fullmatch, words))
-
-
-#: Words of names that mean a share, or an area, between 0 and 1.
-_SHARES = re.compile(
-    "acc|accuracy|auc|auroc|auprc|ap|f1|precision|recall|sensitivity|specificity|iou|dice|jaccard"
-)
+    costs = {*_COSTS.split("|"), "params", "parameters", "flops"}
+    return proposed_direction(name) != "max" and not costs.isdisjoint(words)
 
 
 def is_share(name: str) -> bool:
     """Whether values of this name lie between 0 and 1, unless they are percentages."""
     if name in MEASURES:
         return MEASURES[name].range == (0, 1)
-    return any(map(_SHARES.fullmatch, re.findall("[a-z]+[0-9]?", name.lower())))
+    words = re.findall("[a-z]+[0-9]?", name.lower())
+    return not {*_SHARES.split("|")}.isdisjoint(words)
 
 
 #: Losses of libraries that cannot lie below 0, in words of their terms.

@@ -26,8 +26,7 @@ from mlflow_mleval.validation import (
 PARAMETERS = {"binomial": "k", "polynomial": "alpha"}
 FAMILIES = tuple(PARAMETERS)
 
-#: Default exponents of the polynomial profile, ten a decade: the loss moves by a few per cent
-#: from one to the next.
+#: Default exponents of the polynomial profile: the loss moves by a few per cent between them.
 ALPHAS: Array = np.geomspace(1, 1000, 31)
 ALPHAS.flags.writeable = False
 

@@ -356,9 +356,7 @@ class Measure:
     each: Callable[[Counts], Array] | None = None
     family: str = ""
     source: str = ""  # the publication that defines it
-    # of LABEL_SETS, ONE_LABEL, CLASS_SETS: which predictions have it; hierarchical ones with a
-    # hierarchy
-    kinds: Kinds = (LABEL_SETS,)
+    kinds: Kinds = (LABEL_SETS,)  # which predictions have it; hierarchical ones with a hierarchy
     convention: str = ""  # what the definition leaves open and is settled here
     asked: Kinds = ()  # of the kinds: where it is computed only if it is named
 

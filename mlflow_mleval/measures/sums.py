@@ -78,21 +78,17 @@ class Sums:
     score_range: tuple[float, float] | None = None
     # fit_time, predict_time, where known of all parts
     seconds: Mapping[str, float] = field(default_factory=dict)
-    # sum of the digests of the true label sets, which tells data apart
-    truth: int = 0
+    truth: int = 0  # sum of the digests of the true label sets, which tells data apart
     confusion: sparse.csr_array | None = None  # true x predicted, of one label of K classes
     ranks: Ints | None = None  # of one label: true classes with the highest score, the second, …
     largest: ScoreCounts | None = None  # of one label: right ones by the largest probability
     # of each label or class, of two classes the second; None if nobody asked
     counts_by_score: ScoreCounts | None = None
-    # (K,): of (score - truth)² of each label, where the Brier score was asked for
-    squares: Array | None = None
-    # of classes of a hierarchy, where the best threshold was asked for
-    thresholds: ThresholdSums | None = None
+    squares: Array | None = None  # (K,): of (score - truth)²; None if no Brier score was asked for
+    thresholds: ThresholdSums | None = None  # of classes of a hierarchy, where it was asked for
     weight: float | None = None  # of all instances; None where each counts once
     weights: Array | None = None  # (M,): of the instances that enter each column
-    # sum of the digests of true label sets and weights, which tells weights apart
-    weighting: int | None = None
+    weighting: int | None = None  # as `truth`, of weights, too: tells these apart
 
     def __add__(self, other: Sums) -> Sums:
         parts: dict[str, Any] = {"columns": self.columns, "conventions": self.conventions}
