@@ -180,8 +180,7 @@ def _derivatives(function: Callable[..., Any], values: Sequence[float]) -> list[
 
 @dataclass(frozen=True)
 class OfClasses:
-    """A function of sums over all classes of one label: see `_sums`; `otherwise` where it divides
-    by 0."""
+    """A function of the sums over classes of `_sums`; `otherwise` where it divides by 0."""
 
     function: Callable[..., Any]
     otherwise: float
@@ -385,6 +384,9 @@ def loss(
     return Measure(name, "min", (0, high), summary, formula, **more)
 
 
+unbounded = partial(loss, high=INF)
+
+
 def _family(
     family: str, source: str, kinds: Kinds, convention: str = "", asked: Kinds = ()
 ) -> Callable[..., list[Measure]]:
@@ -403,6 +405,31 @@ _EMPTY = "two empty sets count 0 (sklearn) or 1 (mulan), one empty set 0"
 _CLASSES = (
     "averages are over the classes that are true or predicted somewhere; what is never predicted "
     "has precision 0"
+)
+_BALANCED = (
+    "not adjusted for chance, of classes that occur; of label sets the mean over labels, each of "
+    "two classes"
+)
+_CLIPPED = (
+    "of label sets the mean over label cells; probabilities are clipped to the epsilon of their "
+    "type, as in scikit-learn"
+)
+_OVER_CLASSES = (
+    "the mean over classes or labels, too: with more than two classes scikit-learn's score is C "
+    "times as large"
+)
+_SECOND = (
+    "of two classes the second; classes or labels without instances, or with all, are left out; "
+    "ties count half"
+)
+_AS_STEPS = "labels without instances are left out; not interpolated, as in scikit-learn"
+_CURVED = "interpolated as Davis & Goadrich 2006 do; labels without instances are left out"
+_ONE_VALUE = "0 where truth or prediction is all one value"
+_AT_THRESHOLDS = (
+    "at any threshold; a class has the highest score of its own and of the classes below it, and "
+    "roots count; precision is the mean over instances with a predicted class, recall over those "
+    "with a true one; a score of 0 predicts nothing; a class is worth −log2 of its share of the "
+    "training instances that have all its parents, of which one has it at least"
 )
 _TIES = "of equal scores the lower label comes first; a score of 0 is none, and misses fill up to k"
 
@@ -456,8 +483,7 @@ def _top_k(k: str | int) -> list[Measure]:
     text = f"share of instances whose class is among the {k} with the highest scores"
     row = gain(f"top_k_accuracy_{k}", text, top_k(int(k)))
     settled = "of equal scores the first class comes first; absent with at most k classes"
-    asked = () if int(k) == TOP else _ONE
-    return _family("at-k", SOKOLOVA, _ONE, settled, asked=asked)(row)
+    return _family("at-k", SOKOLOVA, _ONE, settled, asked=() if int(k) == TOP else _ONE)(row)
 
 
 def _calibration(bins: str | int) -> list[Measure]:
@@ -477,8 +503,7 @@ def _distance_at(k: str | int) -> list[Measure]:
         "paths run through common ancestors; of equal scores the first comes first; of label "
         "sets a score of 0 is none"
     )
-    row = loss(f"distance_at_{k}", text, high=INF)
-    source = "Deng et al. 2010"
+    row, source = unbounded(f"distance_at_{k}", text), "Deng et al. 2010"
     return _family("hierarchical-pair", source, _FLAT, settled, asked=_FLAT)(row)
 
 
@@ -569,7 +594,7 @@ _ROWS = [
     ),
     *_family("ranking", MADJAROV, _SETS)(
         loss("one_error", "share of instances whose top-scored label is not relevant"),
-        loss("coverage", "mean of the worst rank of a relevant label, minus one", high=INF),
+        unbounded("coverage", "mean of the worst rank of a relevant label, minus one"),
         loss("ranking_loss", "mean share of (relevant, irrelevant) label pairs in the wrong order"),
         gain("average_precision", "mean over relevant labels of the precision at their rank"),
     ),
@@ -610,14 +635,9 @@ _ROWS = [
         gain("weighted_recall", f"recall, {_WEIGHTED}", OverLabels(recall, support)),
         gain("weighted_f1", f"F1, {_WEIGHTED}", OverLabels(f1, support)),
     ),
-    *_family(
-        "one-label",
-        "Brodersen et al. 2010",
-        _FLAT,
-        "not adjusted for chance, of classes that occur; of label sets the mean over "
-        "labels, each of two classes",
-        asked=_SETS,
-    )(gain("balanced_accuracy", "mean recall of the classes", OverLabels(balanced, occurring))),
+    *_family("one-label", "Brodersen et al. 2010", _FLAT, _BALANCED, asked=_SETS)(
+        gain("balanced_accuracy", "mean recall of the classes", OverLabels(balanced, occurring))
+    ),
     *_family(
         "one-label", "Gorodkin 2004", _ONE, "0 where all true or all predicted classes are one"
     )(gain("matthews", "correlation of true and predicted classes", _MATTHEWS, low=-1)),
@@ -625,44 +645,21 @@ _ROWS = [
         "one-label", "Cohen 1960", _ONE, "absent where all true and all predicted classes are one"
     )(gain("kappa", "agreement of true and predicted classes beyond chance", _KAPPA, low=-1)),
     *_top_k(TOP),
-    *_family(
-        "probability",
-        "Good 1952",
-        _FLAT,
-        "of label sets the mean over label cells; probabilities are clipped to the "
-        "epsilon of their type, as in scikit-learn",
-        asked=_SETS,
-    )(loss("log_loss", "mean of −log of the probability of what is true", high=INF)),
-    *_family(
-        "probability",
-        "Brier 1950",
-        _FLAT,
-        "the mean over classes or labels, too: with more than two classes "
-        "scikit-learn's score is C times as large",
-        asked=_SETS,
-    )(loss("brier_score", "mean squared difference of probability and truth")),
+    *_family("probability", "Good 1952", _FLAT, _CLIPPED, asked=_SETS)(
+        unbounded("log_loss", "mean of −log of the probability of what is true")
+    ),
+    *_family("probability", "Brier 1950", _FLAT, _OVER_CLASSES, asked=_SETS)(
+        loss("brier_score", "mean squared difference of probability and truth")
+    ),
     *_calibration(BINS),
-    *_family(
-        "curve",
-        "Fawcett 2006",
-        _FLAT,
-        "of two classes the second; classes or labels without instances, or with all, "
-        "are left out; ties count half",
-        asked=_SETS,
-    )(
+    *_family("curve", "Fawcett 2006", _FLAT, _SECOND, asked=_SETS)(
         gain("macro_auroc", f"mean {_ROC} of a class against the rest", area("auroc", "macro")),
         gain("weighted_auroc", _AS_WEIGHTED, area("auroc", "weighted")),
     ),
     *_family("curve", "Fawcett 2006", _SETS, "ties count half", asked=_SETS)(
         gain("micro_auroc", f"{_ROC} of all label cells together", area("auroc", "micro"))
     ),
-    *_family(
-        "curve",
-        "Davis & Goadrich 2006",
-        _SETS,
-        "labels without instances are left out; not interpolated, as in scikit-learn",
-        asked=_SETS,
-    )(
+    *_family("curve", "Davis & Goadrich 2006", _SETS, _AS_STEPS, asked=_SETS)(
         gain(
             "macro_ap",
             "mean over labels of average precision: the sum of precision × gain in recall",
@@ -671,13 +668,7 @@ _ROWS = [
         gain("weighted_ap", _AS_WEIGHTED, area("ap", "weighted")),
         gain("micro_ap", "average precision of all label cells together", area("ap", "micro")),
     ),
-    *_family(
-        "curve",
-        "Vens et al. 2008",
-        _SETS,
-        "interpolated as Davis & Goadrich 2006 do; labels without instances are left out",
-        asked=_SETS,
-    )(
+    *_family("curve", "Vens et al. 2008", _SETS, _CURVED, asked=_SETS)(
         gain("auprc_curve", f"{_PR} of all label cells together", area("interpolated", "micro")),
         gain("auprc_mean", f"{_PR}, mean over labels", area("interpolated", "macro")),
         gain("auprc_weighted", _AS_WEIGHTED, area("interpolated", "weighted")),
@@ -685,13 +676,7 @@ _ROWS = [
     *_family("further-label", SOKOLOVA, _SETS, _EMPTY, asked=_SETS)(
         gain("macro_jaccard", "mean Jaccard index of each label", OverLabels(jaccard))
     ),
-    *_family(
-        "further-label",
-        "Gorodkin 2004",
-        _SETS,
-        "0 where truth or prediction is all one value",
-        asked=_SETS,
-    )(
+    *_family("further-label", "Gorodkin 2004", _SETS, _ONE_VALUE, asked=_SETS)(
         gain("micro_matthews", f"{_CELLS} over all cells", _POOLED(matthews), low=-1),
         gain("macro_matthews", f"{_CELLS}, mean over labels", OverLabels(matthews), low=-1),
     ),
@@ -700,11 +685,10 @@ _ROWS = [
         gain("h_precision", "precision of the class sets extended by their ancestors"),
         gain("h_recall", "recall of the class sets extended by their ancestors"),
         gain("h_f1", "harmonic mean of h_precision and h_recall of an instance, averaged"),
-        loss("symmetric_difference_loss", "classes in only one of the two extended sets", high=INF),
-        loss(
+        unbounded("symmetric_difference_loss", "classes in only one of the two extended sets"),
+        unbounded(
             "h_loss",
             "symmetric difference, or class_costs of it, without errors below a wrong class",
-            high=INF,
         ),
         gain("descendant_precision", "precision of the class sets extended by their descendants"),
         gain("descendant_recall", "recall of the class sets extended by their descendants"),
@@ -714,19 +698,11 @@ _ROWS = [
         *_rates_of_sets("descendant", "set"),
     ),
     *_family("hierarchical-pair", KOSMOPOULOS, _ALL)(
-        loss(
-            "tree_induced_error",
-            "path length from the one true to the one predicted class",
-            high=INF,
-        ),
-        loss("gie", "graph-induced error: least-cost one-to-one pairing of classes", high=INF),
+        unbounded("tree_induced_error", "path length from the one true to the one predicted class"),
+        unbounded("gie", "graph-induced error: least-cost one-to-one pairing of classes"),
         gain("mgia", "multi-label graph-induced accuracy: least-cost edge cover, normalised"),
         gain("micro_mgia", "mgia of errors and bounds summed over instances", _MICRO_MGIA),
-        loss(
-            "all_pairs_error",
-            "sum of path lengths from all true to all predicted classes",
-            high=INF,
-        ),
+        unbounded("all_pairs_error", "sum of path lengths from all true to all predicted classes"),
     ),
     *_family("hierarchical-lca", KOSMOPOULOS, _ALL)(
         gain("lca_precision", "precision of the graphs up to lowest common ancestors"),
@@ -738,30 +714,21 @@ _ROWS = [
     *(row for name in ("precision", "recall", "f1") for row in _at_level(2, name)),
     *_family("hierarchical-level", KOSMOPOULOS, _ALL, "of the predicted sets as given", asked=_ALL)(
         loss("violation_rate", "share of predicted sets that lack an ancestor of a class"),
-        loss("missing_ancestors", "mean number of ancestors that predicted sets lack", high=INF),
+        unbounded("missing_ancestors", "mean number of ancestors that predicted sets lack"),
     ),
     *_family(
-        "hierarchical-threshold",
-        "Clark & Radivojac 2013",
-        _SETS,
-        "at any threshold; a class has the highest score of its own and of the classes "
-        "below it, and roots count; precision is the mean over instances with a predicted class, "
-        "recall over those with a true one; a score of 0 predicts nothing; a class is worth −log2 "
-        "of its share of the training instances that have all its parents, of which one has it at "
-        "least",
-        asked=_SETS,
+        "hierarchical-threshold", "Clark & Radivojac 2013", _SETS, _AT_THRESHOLDS, asked=_SETS
     )(
         gain("f_max", "largest F1 of mean precision and mean recall", over_thresholds("f_max")),
-        loss(
+        unbounded(
             "s_min",
             "least distance from neither missing nor wrong information, in bits",
             over_thresholds("s_min"),
-            high=INF,
         ),
     ),
     *_family("cost", "measured by the caller", _ALL)(
-        loss("fit_time", "seconds to fit", seconds("fit_time"), high=INF),
-        loss("predict_time", "seconds to predict", seconds("predict_time"), high=INF),
+        unbounded("fit_time", "seconds to fit", seconds("fit_time")),
+        unbounded("predict_time", "seconds to predict", seconds("predict_time")),
     ),
 ]
 MEASURES: Mapping[str, Measure] = _Registry({row.name: row for row in _ROWS})
