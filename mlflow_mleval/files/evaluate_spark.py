@@ -355,10 +355,10 @@ def _merged(parts: Iterable[Evaluation], where: str = "") -> Iterator[pa.RecordB
             whole = part if whole is None else merge([whole, part])
     except (ValueError, TypeError) as error:
         row["error"] = f"{where}{str(error).rstrip('.')}."
-    if whole is None and row["error"] is None:
-        return
     if row["error"] is None:
-        row["part"] = zlib.compress(json.dumps(present(whole).to_dict()).encode(), 1)
+        if whole is None:
+            return
+        row["part"] = zlib.compress(json.dumps(whole.to_dict()).encode(), 1)
     schema = pa.schema([("part", pa.binary()), ("error", pa.string())])
     yield pa.RecordBatch.from_pylist([row], schema)
 

@@ -60,8 +60,7 @@ def is_answer_log(path: str | Path) -> bool:
 
 
 def read_answer_log(path: str | Path) -> tuple[str, str, Answers]:
-    """The method (the model, or its folder), the data set and the answers of one log; else, and
-    of an evaluation that did not finish, an ImportFileError."""
+    """The method (the model, or its folder), data set and answers of a log of finished answers."""
     path = Path(path)
     try:
         method, dataset, rows = _harness(path) if path.suffix == ".jsonl" else _inspect(path)
@@ -120,8 +119,8 @@ def _inspect(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
 def _row_of(
     key: str, scores: Mapping[str, Any], about: Mapping[str, Any], asked: Any
 ) -> dict[str, Any]:
-    """An answer of a log: with what is plain of what is about it, and how its question begins,
-    which is a text, the last message, or the arguments of a request."""
+    """An answer of a log, with what is plain of what is about it, and how its question begins."""
+    # text, the last message, or the arguments of a request
     if isinstance(asked, list) and asked and isinstance(asked[-1], dict):
         asked = asked[-1].get("content", "")
     if isinstance(asked, dict) and asked:
@@ -346,5 +345,4 @@ def _wide(
             "clusters. Put each into one."
         )
     agreed = [c for c in about_columns if c in ("asked", "link") or not several[c].any()]
-    about = filled.groupby(keys, sort=False)[agreed].first().fillna("")
-    return about.join(values).reset_index()
+    return filled.groupby(keys, sort=False)[agreed].first().fillna("").join(values).reset_index()

@@ -27,7 +27,7 @@ from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
 from mlflow_mleval.files.results import INSTANCE, columns_shown, csv_rows, reason, unreadable
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.inputs import Propensities, split_digest
+from mlflow_mleval.measures.inputs import Csr, Propensities, split_digest
 from mlflow_mleval.measures.one_label import is_vector
 from mlflow_mleval.measures.sums import SAMPLE_WEIGHT
 from mlflow_mleval.sentences import Message, quoted, some
@@ -190,7 +190,7 @@ def open_matrices(path: str | Path, truth: str | Path, progress: Progress) -> Pr
     return PredictionFile(tuple(range(width)), (), batches())
 
 
-def read_matrix(path: str | Path, labels: bool) -> sparse.csr_array:
+def read_matrix(path: str | Path, labels: bool) -> Csr:
     """CSR of ``scipy.sparse.save_npz``, or lines ``LABEL:VALUE …`` below maybe ``ROWS COLUMNS``; of
     true `labels` also ``LABEL,LABEL,… FEATURE:VALUE …``, as the XMC repository has them."""
     path = Path(path)
@@ -215,7 +215,7 @@ def read_matrix(path: str | Path, labels: bool) -> sparse.csr_array:
     return matrix
 
 
-def _of_text(path: Path, labels: bool) -> sparse.csr_array:
+def _of_text(path: Path, labels: bool) -> Csr:
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         first = file.readline().split()
         is_head = all(map(str.isdecimal, first)) and len(first) in (2, 2 + labels)
@@ -375,8 +375,7 @@ def evaluate_file(
             options["train_labels"] = Propensities.of(labels)
         evaluate_part = partial(evaluate, label_names=source.names, hierarchy=h, **options)
     together = None if cluster is None else _column(path, cluster, "cluster")
-    kept = instances or together is not None
-    evaluate_part = partial(evaluate_part, instances=kept)
+    evaluate_part = partial(evaluate_part, instances=instances or together is not None)
     whole = _whole(source.batches, evaluate_part, Path(path).name, probabilities, say)
     if instances and _format(Path(path)) != "npz":
         # what would be taken for a value or a cluster of its instance is none
@@ -521,8 +520,7 @@ class Columns:
                     f"are {len(names)} ({some(names, 8)}). Add one column score_CLASS for each "
                     "class; measurements of a regression are not evaluated."
                 )
-        batches = self._batches(names, parts, row_name, progress)
-        return PredictionFile(names, self.ignored, batches)
+        return PredictionFile(names, self.ignored, self._batches(names, parts, row_name, progress))
 
     def _batches(
         self, names: tuple[str, ...], parts: _Parts, row_name: _NameRow, progress: Progress
@@ -580,8 +578,7 @@ class Columns:
                     why = f"{shown} {_NEEDED[kind]}"
                     if known:
                         why += f" with scores ({some(map(repr, sorted(known)), 8)})"
-                    row = row_name(done + wrong)
-                    raise ImportFileError(f"{self.file}, {row}, {where}: {why}.")
+                    raise ImportFileError(f"{self.file}, {row_name(done + wrong)}, {where}: {why}.")
             yield done, values
             done += len(part)
         if not done:
@@ -589,8 +586,7 @@ class Columns:
 
 
 def table_columns(header: Sequence[str], file: str, lists: Collection[str] = ()) -> Columns:
-    """Which column holds what, by its name, and whether it is one of `lists`; else an
-    ImportFileError."""
+    """Which column holds what, by name and whether it is one of `lists`; else ImportFileError."""
     there, by_label = _found_columns(header, file)
     one_label = "true" in there and not by_label["true"]
     names = tuple(by_label["score" if one_label else "true"]) or None
@@ -798,9 +794,7 @@ class BadRow(ValueError):
         self.row = row
 
 
-def sets_in(
-    lists: pa.Array, names: Sequence[Hashable], scores: pa.Array | None = None
-) -> sparse.csr_array:
+def sets_in(lists: pa.Array, names: Sequence[Hashable], scores: pa.Array | None = None) -> Csr:
     """Lists of labels, maybe with scores, as a matrix of these names; else a BadRow."""
     if lists.null_count:
         row = int(pc.index(lists.is_null(), True).as_py())

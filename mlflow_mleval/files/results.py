@@ -324,8 +324,7 @@ def tidy(table: SourceTable) -> pd.DataFrame:
         kept = {**columns, "fold": "fold"}
         if {*kept} <= {*table.header} and not {"measure", "value"} & {*table.header}:
             at = [table.header.index(column) for column in kept]
-            named = table.cells.iloc[:, at].set_axis([*kept.values()], axis=1)
-            table = replace(table, cells=named)
+            table = replace(table, cells=table.cells.iloc[:, at].set_axis([*kept.values()], axis=1))
     is_board = is_leaderboard(table)
     table.check_names(is_board and not table.board[0].name)
     if {*SEEDS} <= {*table.header}:

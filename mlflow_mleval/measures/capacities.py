@@ -201,10 +201,9 @@ class Capacity:
         values = np.stack([self._of_sets(rank >= i, relevant) for i in range(self.n_labels + 1)], 1)
         for n in np.flatnonzero(~(abs(values[:, 0] - 1) <= _TOLERANCE)):
             _check_ends(0.0, values[n, 0])
-        falls = np.argwhere(_falls(values[:, 1:], values[:, :-1]))
         pairs = [
             (_set(rank[n] > i), values[n, i + 1], _set(rank[n] >= i), values[n, i])
-            for n, i in falls
+            for n, i in np.argwhere(_falls(values[:, 1:], values[:, :-1]))
         ]
         _check_steps(pairs)
         sorted_errors = np.take_along_axis(errors, order, axis=1)

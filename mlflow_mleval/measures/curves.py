@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.measures.hierarchy import Hierarchy, closure, pattern, spans, stretches
-from mlflow_mleval.measures.inputs import Propensities, dense, rows_of, slices
+from mlflow_mleval.measures.inputs import Csr, Propensities, dense, rows_of, slices
 from mlflow_mleval.measures.label_ranking import RowScores
 from mlflow_mleval.measures.registry import BINS, Bounded, ratio
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
@@ -419,8 +419,8 @@ def score_counts(true: Any, score: Any, weights: Array | None = None) -> ScoreCo
     missed = by_label(label, row)
     # has a label that is neither stored nor true; what is left of none is rounding
     there = np.bincount(score.indices, minlength=n_labels) + np.bincount(label, minlength=n_labels)
-    some = n > there
-    rest = np.maximum(each.sum() - by_label(score.indices, rows_of(score)) - missed, 0) * some
+    left = each.sum() - by_label(score.indices, rows_of(score)) - missed
+    rest = np.maximum(left, 0) * (n > there)
     zero = np.flatnonzero(missed + rest)
     return ScoreCounts.of_entries(
         n_labels,
@@ -587,7 +587,7 @@ def _largest_f(precision: Array, recall: Array) -> float:
 class ClassesAbove:
     """The classes above labels, with themselves, and the bits of each beyond its parents."""
 
-    above: sparse.csr_array
+    above: Csr
     bits: Array | None
 
     @classmethod
@@ -624,12 +624,11 @@ class ClassesAbove:
         true = sparse.csr_array(true)
         score = sparse.csr_array(score if sparse.issparse(score) else np.asarray(score, float))
         size = np.diff(self.above.indptr).astype(np.int64)
-        cost = (score != 0) @ size
-        cuts = stretches(cost + 1, _ABOVE)
+        cuts = stretches((score != 0) @ size + 1, _ABOVE)
         parts = (self._part(true[lo:hi], score[lo:hi], size) for lo, hi in cuts)
         return reduce(operator.add, parts)
 
-    def _part(self, true: sparse.csr_array, score: sparse.csr_array, size: Ints) -> ThresholdSums:
+    def _part(self, true: Csr, score: Csr, size: Ints) -> ThresholdSums:
         n = true.shape[0]
         width = self.above.shape[1]
         truth = true.astype(bool) @ self.above

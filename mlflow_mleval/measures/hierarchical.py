@@ -27,7 +27,7 @@ from mlflow_mleval.measures.hierarchy import (
     stretches,
     without,
 )
-from mlflow_mleval.measures.inputs import found_among, row_digests, rows_of
+from mlflow_mleval.measures.inputs import Csr, found_among, row_digests, rows_of
 from mlflow_mleval.measures.label_ranking import top_labels
 from mlflow_mleval.measures.lca import extended_graphs, meet, minimal_graphs
 from mlflow_mleval.measures.registry import (
@@ -66,37 +66,26 @@ _BLOCK = 1 << 21  # ancestors and pairs of the instances that are looked at toge
 
 @dataclass(frozen=True)
 class Options:
-    """The options of `instance_measures`.
+    """The options of `instance_measures`; distances are in units of edge lengths."""
 
-    Parameters
-    ----------
-    max_distance : float
-        Cost of a class that is not paired, D; in units of edge lengths. For ``gie`` and ``mgia``.
-    lca : {"extended", "minimal"}
-        All shortest paths to all lowest common ancestors, or the fewest common ancestors, each
-        joined to a class of either side, with the largest F1.
-    lca_max_distance : float, optional
-        Two classes farther apart meet at a dummy node half this distance above each of them, which
-        is one node for all; the way to it runs over their nearer ancestors. No limit without it.
-    count_root : bool
-        Count the virtual root in the sets extended by ancestors, as HEMKit does.
-    far_pairs : {"forbid", "allow", "clip"}
-        Whether classes farther apart than `max_distance` may be paired; with "clip", they count as
-        this far apart. For ``gie`` and ``mgia``.
-    max_ancestors : float, optional
-        Extend sets by the ancestors up to this distance only, 0 by none. No limit without it.
-    class_costs : mapping of class to float, optional
-        What an error at each class costs in ``h_loss`` (Cesa-Bianchi et al. 2006); 1 without it.
-    measures : {"set", "pair", "lca"} or iterable of these, optional
-        The families to compute; all without it."""
-
+    #: Cost of a class that is not paired, D, for ``gie`` and ``mgia``.
     max_distance: float = 5
+    #: "extended": all shortest paths to all lowest common ancestors; "minimal": the fewest common
+    #: ancestors, each joined to a class of either side, with the largest F1.
     lca: str = "extended"
+    #: Two classes farther apart meet at a dummy node half this distance above each of them, which
+    #: is one node for all; the way to it runs over their nearer ancestors. No limit without it.
     lca_max_distance: float | None = None
+    #: Count the virtual root in the sets extended by ancestors, as HEMKit does.
     count_root: bool = False
+    #: Whether ``gie`` and ``mgia`` may pair classes farther apart than `max_distance`: "forbid",
+    #: "allow", or "clip", by which they count as this far apart.
     far_pairs: str = "forbid"
+    #: Extend sets by the ancestors up to this distance only, 0 by none. No limit without it.
     max_ancestors: float | None = None
+    #: What an error at each class costs in ``h_loss`` (Cesa-Bianchi et al. 2006); 1 without it.
     class_costs: Mapping[Hashable, float] | None = None
+    #: The families to compute, "set", "pair" and "lca"; all without it.
     measures: Iterable[str] | str | None = None
 
     def checked(self) -> Options:
@@ -153,8 +142,7 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
     y_lower, y_upper = nested(y, above)
     p_lower, p_upper = nested(p, above)
     size = np.diff(above.indptr).astype(np.int64)
-    n_pairs = np.diff(y.indptr).astype(np.int64) * np.diff(p.indptr)
-    cost = y @ size + p @ size + n_pairs
+    cost = y @ size + p @ size + np.diff(y.indptr).astype(np.int64) * np.diff(p.indptr)
     parts = []
     for lo, hi in stretches(cost, _BLOCK):
         t, q = y[lo:hi], p[lo:hi]
@@ -219,12 +207,7 @@ def best_matching(weight: AnyArray) -> AnyArray:
 
 
 def pair_based_measures(
-    true: sparse.csr_array,
-    pred: sparse.csr_array,
-    pairs: Pairs,
-    limit: float,
-    far: str,
-    tolerance: float,
+    true: Csr, pred: Csr, pairs: Pairs, limit: float, far: str, tolerance: float
 ) -> Columns:
     """The pair-based measures of each instance; an unpaired class costs `limit`."""
     start = pairs.start
@@ -261,14 +244,14 @@ def pair_based_measures(
     }
 
 
-def distinct_rows(true: sparse.csr_array, pred: sparse.csr_array) -> tuple[AnyArray, AnyArray]:
+def distinct_rows(true: Csr, pred: Csr) -> tuple[AnyArray, AnyArray]:
     """An instance of each different pair of sets, and of every instance the place of its pair."""
     told = row_digests(sparse.hstack([true, pred], format="csr"))
     _, first, place = np.unique(told, return_index=True, return_inverse=True)
     return first, place
 
 
-def nested(labels: sparse.csr_array, above: sparse.csr_array) -> tuple[AnyArray, AnyArray]:
+def nested(labels: Csr, above: Csr) -> tuple[AnyArray, AnyArray]:
     """Which classes have an ancestor, and which a descendant, in the set of their instance."""
     lower, upper = np.zeros((2, labels.nnz), bool)
     for lo, hi in stretches(np.diff(labels.indptr).astype(np.int64) ** 2, _PIECE):
@@ -288,12 +271,7 @@ def rates(name: str, both: AnyArray, true: AnyArray, pred: AnyArray) -> Columns:
 
 
 def set_measures(
-    up: Parents,
-    known: sparse.csr_array,
-    true: sparse.csr_array,
-    pred: sparse.csr_array,
-    count_root: bool,
-    costs: AnyArray | None = None,
+    up: Parents, known: Csr, true: Csr, pred: Csr, count_root: bool, costs: AnyArray | None = None
 ) -> Columns:
     """Set measures of classes extended by their ancestors `known`; `costs` are for h_loss."""
     exact = np.ptp(sizes_of(true, pred), axis=0) == 0
@@ -328,9 +306,7 @@ def set_measures(
     return rates("h", both, *sizes) | losses
 
 
-def descendant_measures(
-    up: Parents, number: AnyArray, true: sparse.csr_array, pred: sparse.csr_array
-) -> Columns:
+def descendant_measures(up: Parents, number: AnyArray, true: Csr, pred: Csr) -> Columns:
     """Set measures of classes extended by their descendants in the whole hierarchy."""
     # few sets remain of instances that list all their ancestors
     first, place = distinct_rows(true, pred)
@@ -394,8 +370,7 @@ def of_label_matrices(
         columns, identity = of_class_sets(true, _indicator(pred, names, h), h, options, asked)
         for k in numbers(DISTANCE_NAME, asked) if score is not None else ():
             # of each instance the shortest path between a class of one set and one of the other
-            top = _indicator(top_labels(score, k, zeros), names, h)
-            up, _, (t, p) = part_above(h, true, top)
+            up, _, (t, p) = part_above(h, true, _indicator(top_labels(score, k, zeros), names, h))
             pairs = Pairs.of(t, p, closure(up))
             some = np.flatnonzero(np.diff(pairs.start))
             nearest = np.full(true.shape[0], np.nan)
@@ -421,15 +396,14 @@ def of_class_sets(
     return columns, {"hierarchy": h.digest, **options}
 
 
-def _indicator(matrix: Any, names: Sequence[Hashable], h: Hierarchy) -> sparse.csr_array:
+def _indicator(matrix: Any, names: Sequence[Hashable], h: Hierarchy) -> Csr:
     """A label matrix over all classes of the hierarchy."""
     if unknown := [name for name in names if name not in h]:
         raise ValueError(
             f"`label_names` must be classes of `hierarchy`, got {len(unknown)} others: "
             f"{', '.join(map(repr, unknown[:8]))}."
         )
-    width = len(h.nodes)
-    return renumbered(sparse.csr_array(matrix), h._positions(names, "label_names"), width)
+    return renumbered(sparse.csr_array(matrix), h._positions(names, "label_names"), len(h.nodes))
 
 
 # ---- what was asked for --------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from mlflow_mleval.measures.inputs import compressed, listed, listing, matrix_of
+from mlflow_mleval.measures.inputs import Csr, compressed, listed, listing, matrix_of
 from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import AnyArray, binary_matrix, of_kind
 
@@ -109,7 +109,7 @@ class Parents:
         return seen
 
 
-def closure(up: Parents, columns: AnyArray | None = None) -> sparse.csr_array:
+def closure(up: Parents, columns: AnyArray | None = None) -> Csr:
     """1 + the shortest distance from class c up to a in entry (c, a), for a = c and every ancestor
     a, of those that `columns` masks; each row is the union of its parents' rows and the class."""
     n = len(up.level)
@@ -125,7 +125,7 @@ def closure(up: Parents, columns: AnyArray | None = None) -> sparse.csr_array:
     column = np.empty(4 * n, np.int32)
     near = np.empty(4 * n, kind)
 
-    def gather(edges: AnyArray, known: sparse.csr_array) -> sparse.csr_array:
+    def gather(edges: AnyArray, known: Csr) -> Csr:
         part = above[up.parent[edges]]
         part.data -= np.repeat(length[edges], np.diff(part.indptr))
         return part
@@ -163,7 +163,7 @@ def closure(up: Parents, columns: AnyArray | None = None) -> sparse.csr_array:
     return compressed(near, column, start, n)
 
 
-def lookup(above: sparse.csr_array, rows: AnyArray, columns: AnyArray) -> AnyArray:
+def lookup(above: Csr, rows: AnyArray, columns: AnyArray) -> AnyArray:
     """The entries of a closure at these places, 0 where there is none."""
     if not len(rows):
         return np.zeros(0, above.dtype)
@@ -352,7 +352,7 @@ class Hierarchy:
         """The classes above a class, itself left out."""
         return self._names(np.flatnonzero(self._up.above(self._numbers(name)))) - {name}
 
-    def indicator(self, sets: Any, name: str = "sets") -> sparse.csr_array:
+    def indicator(self, sets: Any, name: str = "sets") -> Csr:
         """Class sets as a csr_array of bool, shape (N, C), with the columns `nodes`; `name` is what
         messages call the argument.
 
@@ -431,7 +431,7 @@ class Pairs:
     apart: AnyArray  # shortest distance of each distinct pair through a common ancestor
 
     @classmethod
-    def of(cls, true: sparse.csr_array, pred: sparse.csr_array, above: sparse.csr_array) -> Pairs:
+    def of(cls, true: Csr, pred: Csr, above: Csr) -> Pairs:
         """The pairs of class sets, given as indicators, in a hierarchy, given as its closure."""
         start, left, right = instance_pairs(true, pred)
         a, b, kind = distinct(true.indices[left], pred.indices[right], above.shape[1])
@@ -441,9 +441,7 @@ class Pairs:
         return cls(start, left, right, a, b, kind, apart)
 
 
-def instance_pairs(
-    true: sparse.csr_array, pred: sparse.csr_array
-) -> tuple[AnyArray, AnyArray, AnyArray]:
+def instance_pairs(true: Csr, pred: Csr) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Start, left and right of `Pairs`."""
     m = np.diff(true.indptr)
     k = np.diff(pred.indptr)
@@ -458,9 +456,7 @@ def distinct(left: AnyArray, right: AnyArray, width: int) -> tuple[AnyArray, Any
     return *np.divmod(key, width), place
 
 
-def meetings(
-    above: sparse.csr_array, left: AnyArray, right: AnyArray
-) -> Iterator[tuple[slice, sparse.csr_array, AnyArray]]:
+def meetings(above: Csr, left: AnyArray, right: AnyArray) -> Iterator[tuple[slice, Csr, AnyArray]]:
     """Some pairs at a time (`left` ascends): a slice, the rows of the closure of their right
     classes, and by entry the length of the path over this ancestor, beyond all if it is none."""
     width = above.shape[1]
@@ -484,28 +480,26 @@ def meetings(
         table[cell] = far
 
 
-def renumbered(labels: sparse.csr_array, number: AnyArray, width: int) -> sparse.csr_array:
+def renumbered(labels: Csr, number: AnyArray, width: int) -> Csr:
     """The same class sets where class c has another number, ``number[c]``."""
     moved = compressed(labels.data, number[labels.indices], labels.indptr, width)
     moved.sort_indices()
     return moved
 
 
-def without(labels: sparse.csr_array, dropped: AnyArray) -> sparse.csr_array:
+def without(labels: Csr, dropped: AnyArray) -> Csr:
     """The class sets without the marked entries."""
     at = np.flatnonzero(~dropped)
     start = np.searchsorted(at, labels.indptr)
     return compressed(labels.data[at], labels.indices[at], start, labels.shape[1])
 
 
-def sizes_of(true: sparse.csr_array, pred: sparse.csr_array) -> AnyArray:
+def sizes_of(true: Csr, pred: Csr) -> AnyArray:
     """How many classes both sets of each instance have, the true and the predicted, (3, N)."""
     return np.array([np.diff(side.indptr) for side in (true.multiply(pred).tocsr(), true, pred)])
 
 
-def pattern(
-    above: sparse.csr_array, height: float = np.inf, count_root: bool = True
-) -> sparse.csr_array:
+def pattern(above: Csr, height: float = np.inf, count_root: bool = True) -> Csr:
     """Which entries a closure has, up to a height; without one the virtual root, 0, stays."""
     entries = np.ones(above.nnz, bool), above.indices, above.indptr
     whole = sparse.csr_array(entries, shape=above.shape)
@@ -521,7 +515,7 @@ def kept_classes(number: AnyArray) -> AnyArray:
     return there[np.argsort(number[there])]
 
 
-def part_above(h: Hierarchy, *sides: Any) -> tuple[Parents, AnyArray, list[sparse.csr_array]]:
+def part_above(h: Hierarchy, *sides: Any) -> tuple[Parents, AnyArray, list[Csr]]:
     """The part above some class sets, the numbers of all classes in it, and the sets by these."""
     by_number = [renumbered(sparse.csr_array(side), h._number, len(h) + 1) for side in sides]
     used = np.unique(np.concatenate([[0], *(side.indices for side in by_number)]))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import chain
 from math import log
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,9 @@ from mlflow_mleval.validation import (
     unique_names,
 )
 
+#: Matrices that keep rows of stored entries.
+Csr: TypeAlias = sparse.csr_array
+
 # ---- lists of labels -----------------------------------------------------------------------------
 
 
@@ -43,9 +46,7 @@ def are_lists(y_true: Any, y_score: Any) -> bool:
 
 def label_matrices(
     y_true: Any, y_score: Any, y_pred: Any, label_names: Sequence[Hashable] | None
-) -> tuple[
-    sparse.csr_array, sparse.csr_array | None, sparse.csr_array | None, tuple[Hashable, ...]
-]:
+) -> tuple[Csr, Csr | None, Csr | None, tuple[Hashable, ...]]:
     """Truth, scores and predictions as CSR from rows of labels, and the sorted labels."""
     given = {"y_true": y_true, "y_score": y_score, "y_pred": y_pred}
     forms: dict[str, Any] = dict.fromkeys(given, ("a collection of labels", Collection))
@@ -99,7 +100,7 @@ def listing(items: Iterable[Any], noun: str) -> str:
 
 def matrix_of(
     rows: Sequence[Any], columns: Any, width: int, values: Iterable[float] | None = None
-) -> sparse.csr_array:
+) -> Csr:
     """The columns, or values in them, that each row has in turn, as CSR; a column counts once."""
     columns = np.asarray(columns, np.int64)
     data: AnyArray = np.ones(len(columns), bool)
@@ -110,7 +111,7 @@ def matrix_of(
     return matrix
 
 
-def compressed(data: AnyArray, indices: AnyArray, start: AnyArray, width: int) -> sparse.csr_array:
+def compressed(data: AnyArray, indices: AnyArray, start: AnyArray, width: int) -> Csr:
     """A csr_array with 32-bit indices where they suffice, which scipy does not choose itself."""
     kind = np.int32 if max(start[-1], width) < 2**31 else np.int64
     return sparse.csr_array(
@@ -119,11 +120,7 @@ def compressed(data: AnyArray, indices: AnyArray, start: AnyArray, width: int) -
 
 
 def read_labels(answer: Any) -> list[str]:
-    """The labels that an answer names: a collection of them, a JSON list, or text with commas.
-
-    >>> read_labels('["b", "a"]'), read_labels("a, b"), read_labels("")
-    (['b', 'a'], ['a', 'b'], [])
-    """
+    """The labels that an answer names: a collection of them, a JSON list, or text with commas."""
     if isinstance(answer, str):
         text = answer.strip()
         try:
@@ -154,7 +151,7 @@ class Propensities:
     a: float
     b: float
     digest: str
-    labels: sparse.csr_array = field(repr=False)
+    labels: Csr = field(repr=False)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -163,8 +160,7 @@ class Propensities:
 
     @classmethod
     def of(cls, train_labels: Any, a: float = 0.55, b: float = 1.5) -> Propensities:
-        """Propensities from a label matrix M x K, or these themselves; a ValueError or TypeError
-        for anything else."""
+        """Propensities from a label matrix M x K, or these themselves."""
         if isinstance(train_labels, Propensities):
             return train_labels
         labels = binary_matrix(train_labels, "train_labels")
@@ -187,8 +183,7 @@ _CELLS = 1 << 18
 
 
 def row_digests(truth: Any) -> NDArray[np.uint64]:
-    """64 bits that tell which columns of each row of a checked matrix are set: those of the columns
-    are added up and mixed."""
+    """64 bits of which columns each row of a checked matrix has: those of columns summed, mixed."""
     n, width = truth.shape
     step = _ROWS if sparse.issparse(truth) else max(1, _CELLS // width)
     parts = []
@@ -306,7 +301,7 @@ def _check_scores(some: AnyArray, y_score: Any) -> None:
 # ---- label sets as matrices ----------------------------------------------------------------------
 
 
-def rows_of(matrix: sparse.csr_array) -> Ints:
+def rows_of(matrix: Csr) -> Ints:
     """The row of each stored entry."""
     return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
 
@@ -359,13 +354,12 @@ def reaches_threshold(scores: AnyArray, threshold: Any) -> Bools:
     return scores >= cut
 
 
-def predicted(scores: Any, threshold: Any) -> sparse.csr_array:
+def predicted(scores: Any, threshold: Any) -> Csr:
     """Where the scores reach the threshold, as CSR, made some rows at a time."""
     if sparse.issparse(scores) and np.min(threshold) > 0:
         cut = np.broadcast_to(np.asarray(threshold, float), scores.shape[1:])
         at = np.flatnonzero(reaches_threshold(scores.data, cut[scores.indices]))
-        start = np.searchsorted(at, scores.indptr)
-        entries = np.ones(len(at), bool), scores.indices[at], start
+        entries = np.ones(len(at), bool), scores.indices[at], np.searchsorted(at, scores.indptr)
         return sparse.csr_array(entries, shape=scores.shape)
     parts = slices(scores.shape[0], max(1, _CELLS // scores.shape[1]))
     above = (reaches_threshold(dense(scores[at]), threshold) for at in parts)

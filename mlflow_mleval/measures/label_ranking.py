@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mlflow_mleval.measures.inputs import found_among, rows_of, slices
+from mlflow_mleval.measures.inputs import Csr, found_among, rows_of, slices
 from mlflow_mleval.measures.registry import AT_K_NAME, BEST, GAIN, Conventions
 from mlflow_mleval.validation import AnyArray, Array, Bools, Columns, Ints
 
@@ -117,8 +117,7 @@ class RowScores:
             at = self.score.indptr[rows].astype(np.int64)[:, None] + np.arange(width)
             at[~stored] = 0
             scores = np.where(stored, self.score.data[at], -np.inf)
-            truth = self.relevant[at] & stored
-            yield Table(rows, scores, truth, self.score.indices[at], stored)
+            yield Table(rows, scores, self.relevant[at] & stored, self.score.indices[at], stored)
 
 
 # ---- measures of the order of labels -------------------------------------------------------------
@@ -219,8 +218,7 @@ def ordered_floats(scores: Any) -> Any:
 def _keys(true: Bools, scores: Array) -> Ints:
     """Integers that ascend as scores fall, irrelevant first; the lowest bit is the truth."""
     low = scores.min()
-    high = scores.max()
-    largest = max(high, -low)
+    largest = max(scores.max(), -low)
     if largest >= 2:
         scale = np.ldexp(1.0, int(np.frexp(largest)[1]) - 1)
         scaled = scores / scale
@@ -316,7 +314,7 @@ def _highest(
         yield row[there], rank[there], label[there], hit[there]
 
 
-def top_labels(scores: Any, k: int, zeros: bool = False) -> sparse.csr_array:
+def top_labels(scores: Any, k: int, zeros: bool = False) -> Csr:
     """Which labels have the k highest scores; those that score 0 only with `zeros`."""
     is_sparse = sparse.issparse(scores)
     floats = ordered_floats(without_zeros(scores) if is_sparse else np.asarray(scores))
@@ -332,7 +330,7 @@ def top_labels(scores: Any, k: int, zeros: bool = False) -> sparse.csr_array:
     return sparse.csr_array((np.ones(len(cells[0]), bool), cells), shape=scores.shape)
 
 
-def without_zeros(matrix: Any) -> sparse.csr_array:
+def without_zeros(matrix: Any) -> Csr:
     """CSR without stored zeros; the caller's matrix stays as it is."""
     stored = sparse.csr_array(matrix)
     if not stored.data.all():

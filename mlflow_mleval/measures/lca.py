@@ -23,7 +23,7 @@ from mlflow_mleval.measures.hierarchy import (
     sizes_of,
     spans,
 )
-from mlflow_mleval.measures.inputs import rows_of
+from mlflow_mleval.measures.inputs import Csr, rows_of
 from mlflow_mleval.validation import AnyArray, present
 
 
@@ -33,7 +33,7 @@ class Legs:
 
     low: AnyArray  # the class where each leg starts
     high: AnyArray  # the node where it ends
-    nodes: sparse.csr_array  # bool, legs x (n + 1): those on the paths of each leg; n is the dummy
+    nodes: Csr  # bool, legs x (n + 1): those on the paths of each leg; n is the dummy
     edge: AnyArray  # edges x 3: leg, lower node, upper node; sorted by leg
 
 
@@ -51,9 +51,9 @@ class Side:
 
 def meet(
     up: Parents,
-    above: sparse.csr_array,
-    true: sparse.csr_array,
-    pred: sparse.csr_array,
+    above: Csr,
+    true: Csr,
+    pred: Csr,
     pairs: Pairs,
     kept: tuple[AnyArray, AnyArray],
     limit: float,
@@ -125,7 +125,7 @@ def extended_graphs(instance: AnyArray, sides: list[Side], rows: int) -> AnyArra
 
 
 def meeting_nodes(
-    up: Parents, above: sparse.csr_array, pairs: Pairs, wanted: AnyArray, limit: float
+    up: Parents, above: Csr, pairs: Pairs, wanted: AnyArray, limit: float
 ) -> tuple[AnyArray, AnyArray, tuple[AnyArray, AnyArray]]:
     """Where shortest paths of distinct pairs meet, and how far above either class."""
     far = wanted & (pairs.apart > limit + up.tolerance)
@@ -148,12 +148,7 @@ def meeting_nodes(
 
 
 def climb_legs(
-    up: Parents,
-    above: sparse.csr_array,
-    low: AnyArray,
-    high: AnyArray,
-    length: AnyArray,
-    limit: float,
+    up: Parents, above: Csr, low: AnyArray, high: AnyArray, length: AnyArray, limit: float
 ) -> Legs:
     """Walk all shortest paths from classes up to nodes at these distances."""
     n = len(up.level)
@@ -208,7 +203,7 @@ def climb_legs(
     return Legs(low, high, marks, steps[np.argsort(steps[:, 0], kind="stable")])
 
 
-def _marked_cells(rows: AnyArray, columns: AnyArray, shape: tuple[int, int]) -> sparse.csr_array:
+def _marked_cells(rows: AnyArray, columns: AnyArray, shape: tuple[int, int]) -> Csr:
     cells = rows.astype(np.int32), columns.astype(np.int32)  # scipy keeps the width of the indices
     return sparse.csr_array((np.ones(len(rows), bool), cells), shape=shape)
 

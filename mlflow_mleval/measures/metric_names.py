@@ -170,12 +170,7 @@ _JOINED = {word: name for name, words in _ALIKE.items() for word in (name, *word
 
 
 def joined_term(name: str) -> str:
-    """The name that joins the metrics by which libraries call one measure on such data; empty where
-    there is none.
-
-    >>> joined_term("valid-logloss"), joined_term("valid_0-binary_logloss"), joined_term("val_loss")
-    ('val_log_loss', 'val_log_loss', '')
-    """
+    """The name that joins what libraries call one measure on such data, "" where there is none."""
     known = None if name in MEASURES else term(name)
     if known is None or known.variable or known.measure not in _JOINED:
         return ""
@@ -246,11 +241,7 @@ def of_training(names: Collection[str]) -> set[str]:
 
 def calls_by_measure(names: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
     """By measure the metrics that MLflow named after calls, with the variable of each; the last
-    call on test data, else the last, stands last.
-
-    >>> calls_by_measure(["SVC_score_X_test", "f1", "RF_score_Xb"])
-    {'score': [('RF_score_Xb', 'Xb'), ('SVC_score_X_test', 'X_test')]}
-    """
+    call on test data, else the last, stands last."""
     calls = [(known, name) for name in names if (known := term(name)) and known.variable]
     calls.sort(key=lambda call: ("test" in call[0].variable.lower(), call[0].call))
     return grouped((_BEFORE[of.data] + of.measure, (name, of.variable)) for of, name in calls)
@@ -294,8 +285,7 @@ def is_share(name: str) -> bool:
     """Whether values of this name lie between 0 and 1, unless they are percentages."""
     if name in MEASURES:
         return MEASURES[name].range == (0, 1)
-    words = re.findall("[a-z]+[0-9]?", name.lower())
-    return not {*_SHARES.split("|")}.isdisjoint(words)
+    return not {*_SHARES.split("|")}.isdisjoint(re.findall("[a-z]+[0-9]?", name.lower()))
 
 
 #: Losses of libraries that cannot lie below 0, in words of their terms.

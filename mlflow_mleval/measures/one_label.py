@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.measures.curves import ScoreCounts
-from mlflow_mleval.measures.inputs import dense, slices
+from mlflow_mleval.measures.inputs import Csr, dense, slices
 from mlflow_mleval.measures.sums import Inputs, Rows, Sums, summed_columns
 from mlflow_mleval.sentences import Argument, Message, count, some
 from mlflow_mleval.validation import (
@@ -150,8 +150,7 @@ def class_vectors(
 
 def _scores(y_score: Any) -> tuple[Array, float, int]:
     """Finite scores, N x C or N, the epsilon of their type, and of how many classes they are."""
-    flat = is_vector(y_score)
-    given = dense(score_matrix(np.asarray(y_score)[:, None] if flat else y_score))
+    given = dense(score_matrix(np.asarray(y_score)[:, None] if is_vector(y_score) else y_score))
     kind = given.dtype if given.dtype.kind == "f" else np.dtype(float)
     score = given.astype(float)
     epsilon = float(np.finfo(kind).eps)
@@ -216,16 +215,15 @@ def _names(
     )
 
 
-def class_matrix(values: Any, name: str, names: Sequence[Hashable]) -> sparse.csr_array:
+def class_matrix(values: Any, name: str, names: Sequence[Hashable]) -> Csr:
     """One class an instance as a label matrix over these classes."""
     at = {own: i for i, own in enumerate(names)}
     return one_hot(_numbers(classes_of(values, name), name, at), len(names))
 
 
-def one_hot(numbers: Ints, n_classes: int) -> sparse.csr_array:
+def one_hot(numbers: Ints, n_classes: int) -> Csr:
     """The label matrix of one class an instance."""
-    ends = np.arange(len(numbers) + 1)
-    entries = np.ones(len(numbers), bool), numbers, ends
+    entries = np.ones(len(numbers), bool), numbers, np.arange(len(numbers) + 1)
     return sparse.csr_array(entries, shape=(len(numbers), n_classes))
 
 
@@ -297,8 +295,7 @@ def sum_classes(vectors: ClassVectors, inputs: Inputs, rows: Rows) -> tuple[Sums
 
 
 def _counts_of_scores(true: Ints, score: Array, weights: Array | None) -> dict[str, Any]:
-    """What `Sums` holds of scores: counts of each class, of two classes of the second, and ranks of
-    the true ones."""
+    """Counts by score of each class, of two classes of the second, and ranks of the true ones."""
     found: dict[str, Any] = {"score_range": (float(score.min()), float(score.max()))}
     if score.ndim == 2:
         n_classes = score.shape[1]

@@ -296,8 +296,7 @@ def _profile(means: Array, family: Any, parameters: ArrayLike | None, kind: Any)
     n_labels = len(means)
     parameters = rising_parameters(family, n_labels, parameters)
     n_largest = max(1, int(np.count_nonzero(means)))  # few of many labels are wrong, as a rule
-    step = max(1, _MOST_WEIGHTS // n_largest)
-    parts = slices(len(parameters), step)
+    parts = slices(len(parameters), max(1, _MOST_WEIGHTS // n_largest))
     weights = (_weights(family, n_labels, parameters[part], n_largest) for part in parts)
     losses = np.concatenate([own @ means[:n_largest] for own in weights])
     # The exact profile is non-decreasing and ends at the largest error, whatever rounding says.

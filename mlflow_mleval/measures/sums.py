@@ -24,6 +24,7 @@ from mlflow_mleval.measures.curves import (
 )
 from mlflow_mleval.measures.hierarchy import stretches
 from mlflow_mleval.measures.inputs import (
+    Csr,
     Propensities,
     added,
     dense,
@@ -79,7 +80,7 @@ class Sums:
     # fit_time, predict_time, where known of all parts
     seconds: Mapping[str, float] = field(default_factory=dict)
     truth: int = 0  # sum of the digests of the true label sets, which tells data apart
-    confusion: sparse.csr_array | None = None  # true x predicted, of one label of K classes
+    confusion: Csr | None = None  # true x predicted, of one label of K classes
     ranks: Ints | None = None  # of one label: true classes with the highest score, the second, …
     largest: ScoreCounts | None = None  # of one label: right ones by the largest probability
     # of each label or class, of two classes the second; None if nobody asked
@@ -261,8 +262,7 @@ class Inputs:
         n, n_labels = self.true.shape
         widths = np.full(n, n_labels)
         if self.all_sparse:
-            stored = self.true if self.score is None else self.score
-            widths = np.diff(stored.indptr) + 1
+            widths = np.diff((self.true if self.score is None else self.score).indptr) + 1
         for lo, hi in stretches(widths[rows], _STORED if self.all_sparse else _BLOCK):
             at = slice(lo, hi) if isinstance(rows, slice) else rows[lo:hi]
             parts = [None if m is None else m[at] for m in (self.true, self.score, self.pred)]
@@ -426,8 +426,7 @@ def label_influences(inputs: Inputs, sums: Iterable[Sums]) -> dict[str, NDArray[
     n = inputs.true.shape[0]
     kind = LABEL_SETS if parts[0].confusion is None else ONE_LABEL
     scale = 1.0 if inputs.weights is None else n / inputs.weights.sum()
-    by_label = np.sum([part.by_label for part in parts], axis=0) * scale
-    shared, given, relevant = by_label
+    shared, given, relevant = np.sum([part.by_label for part in parts], axis=0) * scale
     counts = replace(parts[0].counts, shared=shared, predicted=given, true=relevant, cells=n)
     slopes = {}
     for m in MEASURES.values():
@@ -445,8 +444,7 @@ def label_influences(inputs: Inputs, sums: Iterable[Sums]) -> dict[str, NDArray[
         both = t.multiply(p) if inputs.all_sparse else t * p
         changes[:, at] = (both @ of_both + p @ of_pred + t @ of_true).T
     each = None if inputs.weights is None else inputs.weights * scale
-    mean = np.average(changes, axis=1, weights=each)
-    changes -= mean[:, None].astype(np.float32)
+    changes -= np.average(changes, axis=1, weights=each)[:, None].astype(np.float32)
     if each is not None:
         changes *= each.astype(np.float32)
     return dict(zip(slopes, changes, strict=True))
@@ -518,6 +516,7 @@ def why_absent(
     of_probabilities = family in _OF_PROBABILITIES or name.startswith("soft_")
     of_scores = of_probabilities or family in _OF_SCORES or name.startswith("distance_")
     undefined = sums.n - dict(zip(sums.columns, sums.entering, strict=True)).get(name, sums.n)
+    at_thresholds = family == "hierarchical-threshold"
     reasons = (
         (family == "cost", "it was not measured, or not of all parts"),
         (sums.weight == 0, "all instances have the weight 0"),
@@ -526,10 +525,7 @@ def why_absent(
         (hierarchical and not has_hierarchy, "no `hierarchy` was given"),
         (of_scores and sums.score_range is None, "no scores were given"),
         (of_probabilities and sums.errors is None, _no_probabilities(sums)),
-        (
-            family == "hierarchical-threshold" and sums.weight is not None,
-            "it has no form with `sample_weight`",
-        ),
+        (at_thresholds and sums.weight is not None, "it has no form with `sample_weight`"),
         (name in sums.columns, f"it is not defined for {undefined} of {sums.n} instances"),
         (name == "s_min", "no `train_labels` were given"),
         (hierarchical and not measure.asked, "it was not asked for"),

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 import mlflow_mleval as mleval
-from mlflow_mleval.measures.inputs import calibrate_threshold
+from mlflow_mleval.measures.inputs import calibrate_threshold, read_labels
 
 Y = np.array([[0, 1, 1], [1, 0, 0]])
 S = np.array([[0.1, 0.9, 0.3], [0.6, 0.2, 0.4]])
@@ -359,3 +359,10 @@ def test_thresholds_between_neighbours_of_a_narrow_type(kind):
     for wanted in ([[1, 1], [1, 0]], [[1, 0], [0, 0]], [[0, 0], [0, 0]]):
         ev = mleval.evaluate(wanted, s, threshold=calibrate_threshold(wanted, s))
         assert ev.statistics["cardinality_pred"] == ev.statistics["cardinality_true"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "labels"), [('["b", "a"]', ["b", "a"]), ("a, b", ["a", "b"]), ("", [])]
+)
+def test_an_answer_names_labels_in_a_list_or_between_commas(answer, labels):
+    assert read_labels(answer) == labels

@@ -47,6 +47,16 @@ def test_averages_and_folds_are_no_variables():
     assert not names.calls_by_measure(["f1_score_macro", "accuracy_score_fold1"])
 
 
+def test_the_last_call_on_test_data_stands_last():
+    calls = names.calls_by_measure(["SVC_score_X_test", "f1", "RF_score_Xb"])
+    assert calls == {"score": [("RF_score_Xb", "Xb"), ("SVC_score_X_test", "X_test")]}
+
+
+def test_what_libraries_call_one_measure_has_one_name():
+    alike = map(names.joined_term, ["valid-logloss", "valid_0-binary_logloss", "val_loss"])
+    assert [*alike] == ["val_log_loss", "val_log_loss", ""]
+
+
 @pytest.mark.parametrize("name", ["eval_runtime", "example_count", "lr", "best_iteration", "epoch"])
 def test_how_a_training_went_is_no_measure(name):
     assert names.is_bookkeeping(name) and names.direction_of(name, proposed=True) is None
