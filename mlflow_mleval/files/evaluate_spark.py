@@ -297,9 +297,8 @@ def _arrow_column(df: DataFrame, name: str, argument: str) -> Any:
     from pyspark.sql import functions as f
 
     if name not in df.columns:
-        raise ValueError(
-            f"`{argument}` must name columns of `df` ({columns_shown(df.columns)}), got {name!r}."
-        )
+        there = columns_shown(df.columns)
+        raise ValueError(f"`{argument}` must name columns of `df` ({there}), got {name!r}.")
     kind = df.schema[name].dataType.typeName()
     column = f.col("`{}`".format(name.replace("`", "``")))
     if kind == "vectorudt":

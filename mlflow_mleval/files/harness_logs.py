@@ -54,9 +54,8 @@ _HEAD = struct.Struct("<26xHH")
 def is_answer_log(path: str | Path) -> bool:
     """Whether the file's name is that of a log."""
     name = Path(path).name
-    return name.endswith((".eval", ".json")) or (
-        name.startswith("samples_") and name.endswith(".jsonl")
-    )
+    is_harness = name.startswith("samples_") and name.endswith(".jsonl")
+    return is_harness or name.endswith((".eval", ".json"))
 
 
 def read_answer_log(path: str | Path) -> tuple[str, str, Answers]:
@@ -293,10 +292,8 @@ def _table_of_instances(path: Path) -> tuple[pd.DataFrame, list[str], list[str]]
     source = with_names_known_here(read_cells(path))
     source.check_names()
     if lacking := [c for c in _NAMES if c not in source.cells]:
-        raise ImportFileError(
-            f"{path.name} has no column {lacking[0]!r}; it has {columns_shown(source.header)}. Add "
-            "it."
-        )
+        there = columns_shown(source.header)
+        raise ImportFileError(f"{path.name} has no column {lacking[0]!r}; it has {there}. Add it.")
     for name in _NAMES:
         source.cells[name] = source.texts(source.cells[name])
     table = source.cells.where(source.cells.notna(), "").astype(str)
@@ -316,10 +313,8 @@ def _table_of_instances(path: Path) -> tuple[pd.DataFrame, list[str], list[str]]
     source.check_measures(measures)
     if not measures:
         held = f" ({some(map(quoted, texts))} holds text)" if texts else ""
-        raise ImportFileError(
-            f"{path.name} has no column of a measure{held}. Add one column a measure, or measure "
-            "and value."
-        )
+        hint = "Add one column a measure, or measure and value."
+        raise ImportFileError(f"{path.name} has no column of a measure{held}. {hint}")
     return table, measures, table.columns.intersection([*ABOUT, *texts], sort=False).tolist()
 
 
@@ -340,9 +335,8 @@ def _wide(
     filled = rows[keys].join(cells.where(cells.apply(lambda column: column.str.strip() != "")))
     several = filled.groupby(keys, sort=False)[about_columns].nunique() > 1
     if "cluster" in several and len(wrong := several.index[several["cluster"]]):
-        raise ImportFileError(
-            f"{path.name}: the instances {some((key for key, _ in wrong), 5)} are in several "
-            "clusters. Put each into one."
-        )
+        listed = some((key for key, _ in wrong), 5)
+        why = f"the instances {listed} are in several clusters"
+        raise ImportFileError(f"{path.name}: {why}. Put each into one.")
     agreed = [c for c in about_columns if c in ("asked", "link") or not several[c].any()]
     return filled.groupby(keys, sort=False)[agreed].first().fillna("").join(values).reset_index()

@@ -597,9 +597,8 @@ def table_columns(header: Sequence[str], file: str, lists: Collection[str] = ())
     places = {f"y_{kind}": there[kind] for kind in by_label if there.get(kind)}
     if len(places) < 2 or "y_true" not in places:
         missing = "of scores or predictions" if "y_true" in places else "of the truth"
-        raise ImportFileError(
-            f"{file}: no column {missing} (it has {columns_shown(header)}). {_NAMING}"
-        )
+        held = columns_shown(header)
+        raise ImportFileError(f"{file}: no column {missing} (it has {held}). {_NAMING}")
     fold = there.get(FOLD, [None])[0]
     if not one_label or header[places["y_true"][0]] not in lists:
         return Columns(file, header, places, names, fold, one_label)

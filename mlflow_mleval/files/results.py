@@ -168,9 +168,8 @@ class SourceTable:
             values.append(_value(plain))
             if not (math.isfinite(values[-1]) or _is_empty(plain)):
                 how = "Leave the cell empty for a method that did not finish."
-                raise self.problem(
-                    row, cells.name, f"{quoted(plain)} is not a finite number. {how}"
-                )
+                why = f"{quoted(plain)} is not a finite number. {how}"
+                raise self.problem(row, cells.name, why)
         return values
 
     def seeds(self, cells: pd.Series) -> list[str]:

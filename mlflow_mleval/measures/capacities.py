@@ -341,10 +341,8 @@ def bayes_optimal(
             f"`probabilities` must be one per label set, {n_sets}, got {probabilities.shape}."
         )
     if not (np.all(probabilities >= 0) and abs(probabilities.sum() - 1) <= 1e-9):
-        raise ValueError(
-            "`probabilities` must not be negative and sum to 1, got a smallest of "
-            f"{probabilities.min()} and a sum of {probabilities.sum()}."
-        )
+        got = f"a smallest of {probabilities.min()} and a sum of {probabilities.sum()}"
+        raise ValueError(f"`probabilities` must not be negative and sum to 1, got {got}.")
     weights = owa_weights(one_of(loss, "loss", FAMILIES), n_labels, parameter)
     found, expected = _minimise(label_sets, probabilities, _losses_by_errors(weights[None]))
     return Optimum(found[0], float(expected[0]))
@@ -404,16 +402,12 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, multi_output=True)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind not in ("binary", "multilabel-indicator"):
-            raise ValueError(
-                f"`y` must be a matrix of 0 and 1, got a {kind} target. Only binary "
-                "classification is supported."
-            )
+            hint = "Only binary classification is supported."
+            raise ValueError(f"`y` must be a matrix of 0 and 1, got a {kind} target. {hint}")
         y = binary_matrix(y.reshape(len(y), -1) if isinstance(y, np.ndarray) else y, "y")
         if self.n_neighbors != int(self.n_neighbors) or not 1 <= self.n_neighbors <= X.shape[0]:
-            raise ValueError(
-                "`n_neighbors` must be an integer from 1 to n_samples = "
-                f"{X.shape[0]}, got {self.n_neighbors!r}."
-            )
+            want = f"an integer from 1 to n_samples = {X.shape[0]}"
+            raise ValueError(f"`n_neighbors` must be {want}, got {self.n_neighbors!r}.")
         self.label_sets_ = dense(y)
         self.n_labels_ = y.shape[1]
         self.classes_ = np.arange(self.n_labels_)
@@ -462,10 +456,8 @@ def _minimise(label_sets: Bools, weights: Array, losses: Array) -> tuple[Ints, A
     open_labels = np.flatnonzero((label_sets != label_sets[0]).any(axis=0))
     n_open = len(open_labels)
     if n_open > MOST_OPEN:
-        raise ValueError(
-            f"`label_sets` must agree on all but {MOST_OPEN} labels, got {n_open} on which they "
-            "differ. Use fewer label sets or neighbours."
-        )
+        got = f"{n_open} on which they differ. Use fewer label sets or neighbours."
+        raise ValueError(f"`label_sets` must agree on all but {MOST_OPEN} labels, got {got}")
     masks = np.arange(1 << n_open)[:, None]
     candidates = (masks >> np.arange(n_open)[::-1] & 1).astype(np.int64)
     expected = np.zeros((len(candidates), losses.shape[1]))

@@ -200,9 +200,8 @@ def best_matching(weight: AnyArray) -> AnyArray:
         for subset in range(len(best) - 1, 0, -1):
             for j in range(columns):
                 if subset >> j & 1:
-                    np.maximum(
-                        best[subset], best[subset ^ 1 << j] + weight[:, i, j], out=best[subset]
-                    )
+                    joined = best[subset ^ 1 << j] + weight[:, i, j]
+                    np.maximum(best[subset], joined, out=best[subset])
     return best[-1]
 
 
@@ -399,10 +398,8 @@ def of_class_sets(
 def _indicator(matrix: Any, names: Sequence[Hashable], h: Hierarchy) -> Csr:
     """A label matrix over all classes of the hierarchy."""
     if unknown := [name for name in names if name not in h]:
-        raise ValueError(
-            f"`label_names` must be classes of `hierarchy`, got {len(unknown)} others: "
-            f"{', '.join(map(repr, unknown[:8]))}."
-        )
+        got = f"{len(unknown)} others: {', '.join(map(repr, unknown[:8]))}"
+        raise ValueError(f"`label_names` must be classes of `hierarchy`, got {got}.")
     return renumbered(sparse.csr_array(matrix), h._positions(names, "label_names"), len(h.nodes))
 
 

@@ -93,9 +93,8 @@ class Parents:
         seen = np.zeros(len(self.level), bool)
         while len(classes):
             seen[classes] = True
-            reached = self.parent[
-                spans(self.start[classes], self.start[classes + 1] - self.start[classes])
-            ]
+            count = self.start[classes + 1] - self.start[classes]
+            reached = self.parent[spans(self.start[classes], count)]
             classes = np.flatnonzero(np.bincount(reached[~seen[reached]], minlength=1))
         return seen
 
@@ -317,19 +316,16 @@ class Hierarchy:
             path, dtype=str, keep_default_na=False, index_col=False, encoding="utf-8-sig"
         ).fillna("")
         if not {"parent", "child"} <= {*table}:
-            raise ValueError(
-                f"`path` must have the columns parent and child, got {table.columns.tolist()}."
-            )
+            got = table.columns.tolist()
+            raise ValueError(f"`path` must have the columns parent and child, got {got}.")
         wrong = (table[["parent", "child"]] == "").any(axis=1)
         lengths = None
         if "weight" in table:
             lengths = pd.to_numeric(table["weight"], errors="coerce").to_numpy(float)
             wrong |= np.isnan(lengths)
         if lines := (np.flatnonzero(wrong) + 2).tolist():
-            raise ValueError(
-                "`path` must name a parent and a child, and a number as weight, on every row, got "
-                f"others on {listing(lines, 'line')}."
-            )
+            want = "a parent and a child, and a number as weight, on every row"
+            raise ValueError(f"`path` must name {want}, got others on {listing(lines, 'line')}.")
         return cls(table[["parent", "child"]].to_numpy().tolist(), lengths)
 
     def __repr__(self) -> str:
@@ -400,10 +396,8 @@ class Hierarchy:
             return np.fromiter(map(self._position.__getitem__, names), np.int64, len(names))
         except KeyError:
             unknown = dict.fromkeys(name for name in names if name not in self._position)
-        raise ValueError(
-            f"`{argument}` must hold classes of the hierarchy, got "
-            f"{listing(unknown, 'unknown class')}."
-        )
+        got = listing(unknown, "unknown class")
+        raise ValueError(f"`{argument}` must hold classes of the hierarchy, got {got}.")
 
     def _numbers(self, name: Hashable) -> AnyArray:
         return self._number[self._positions([name], "name")]

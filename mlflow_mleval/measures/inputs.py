@@ -64,9 +64,8 @@ def label_matrices(
     names = unique_names(list(label_names), "label_names", len(label_names), "labels")
     place = {label: i for i, label in enumerate(names)}
     if unknown := occurring.difference(place):
-        raise ValueError(
-            f"`label_names` must name all labels, got no {some(sorted(map(repr, unknown)), 8)}."
-        )
+        got = some(sorted(map(repr, unknown)), 8)
+        raise ValueError(f"`label_names` must name all labels, got no {got}.")
     if not names:
         raise ValueError("`label_names` must name the labels where none occurs. Pass them.")
     matrices: dict[str, Any] = dict.fromkeys(given)
@@ -128,14 +127,10 @@ def read_labels(answer: Any) -> list[str]:
             answer = json.loads(text) if text.startswith("[") else parts
         except (ValueError, RecursionError):
             raise ValueError(f"{quoted(text)} is no list of labels.") from None
-    if (
-        not isinstance(answer, Collection)
-        or isinstance(answer, Mapping)
-        or not all(isinstance(a, str | int) for a in answer)
-    ):
-        raise ValueError(
-            f"an answer must be a list of labels, or text that names them, got {quoted(answer)}."
-        )
+    is_list = isinstance(answer, Collection) and not isinstance(answer, Mapping)
+    if not is_list or not all(isinstance(label, str | int) for label in answer):
+        want = "a list of labels, or text that names them"
+        raise ValueError(f"an answer must be {want}, got {quoted(answer)}.")
     return [str(label) for label in answer]
 
 
@@ -292,10 +287,8 @@ def _check_scores(some: AnyArray, y_score: Any) -> None:
         return
     values = y_score.data if sparse.issparse(y_score) else y_score.ravel()
     bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
-    raise ValueError(
-        f"`y_score` must lie in [0, 1], got {cells(y_score, bad)}. Rescale the scores, or leave "
-        "these instances out."
-    )
+    hint = "Rescale the scores, or leave these instances out."
+    raise ValueError(f"`y_score` must lie in [0, 1], got {cells(y_score, bad)}. {hint}")
 
 
 # ---- label sets as matrices ----------------------------------------------------------------------

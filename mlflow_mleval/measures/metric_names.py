@@ -202,9 +202,8 @@ def term(name: str) -> Term | None:
 
 def _data_of(variable: str) -> str:
     """Which data a variable of a script holds, by its name."""
-    parts = re.findall(
-        "[a-z]+", re.sub(r"^[Xx](?=[a-z])|(?<=[a-z])(?=[A-Z])", "_", variable).lower()
-    )
+    spaced = re.sub(r"^[Xx](?=[a-z])|(?<=[a-z])(?=[A-Z])", "_", variable)
+    parts = re.findall("[a-z]+", spaced.lower())
     if not {"train", "training", "tr"}.isdisjoint(parts):
         return TRAINING
     return HELD_OUT if {"val", "valid", "validation", "dev"}.isdisjoint(parts) else VALIDATION
@@ -321,19 +320,13 @@ def directions(
     """Direction of each measure, declared or known; a ValueError names those without one."""
     minimize, maximize = set(minimize), set(maximize)
     if both := sorted(minimize & maximize):
-        raise ValueError(
-            f"{_in_quotes(both)} declared both as minimised and as maximised. Choose one."
-        )
+        twice = _in_quotes(both)
+        raise ValueError(f"{twice} declared both as minimised and as maximised. Choose one.")
     declared = dict.fromkeys(minimize, _WAYS[1]) | dict.fromkeys(maximize, _WAYS[0])
     ways = {name: declared.get(name) or direction_of(name, proposed) for name in names}
     if unknown := [name for name, way in ways.items() if way is None]:
-        raise ValueError(
-            Message(
-                f"no direction is known for {_in_quotes(unknown)}.{meant(unknown)} Declare it: ",
-                DECLARE,
-                ", or leave the measure out.",
-            )
-        )
+        text = f"no direction is known for {_in_quotes(unknown)}.{meant(unknown)} Declare it: "
+        raise ValueError(Message(text, DECLARE, ", or leave the measure out."))
     return {name: way for name, way in ways.items() if way is not None}
 
 

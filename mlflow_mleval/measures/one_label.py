@@ -174,9 +174,8 @@ def _is_probability(score: Array, epsilon: float, said: bool | None) -> bool:
     if wrong.any():
         text = "`y_score` must sum to 1 in each row where it holds probabilities, got "
         text += f"{total[wrong][0]:.6g} {_where(wrong)}. Divide each row by its sum, or pass "
-        raise ValueError(
-            Message(text, Argument("probabilities", False), " if these are other scores.")
-        )
+        other = Argument("probabilities", False)
+        raise ValueError(Message(text, other, " if these are other scores."))
     return True
 
 
@@ -192,10 +191,8 @@ def _names(
         label_names = list(label_names)
         return unique_names(label_names, "label_names", n_classes or len(label_names), "classes")
     if pred is not None and (true.dtype.kind == "U") != (pred.dtype.kind == "U"):
-        raise TypeError(
-            f"`y_pred` must hold classes of the type of `y_true`, got {pred[0].item()!r} where "
-            f"`y_true` has {true[0].item()!r}."
-        )
+        got = f"{pred[0].item()!r} where `y_true` has {true[0].item()!r}"
+        raise TypeError(f"`y_pred` must hold classes of the type of `y_true`, got {got}.")
     seen = np.unique(true if pred is None else np.concatenate([true, pred])).tolist()
     if isinstance(y_score, pd.DataFrame) and set(seen) <= set(y_score.columns):
         return unique_names(y_score.columns, "y_score.columns", len(y_score.columns), "classes")
@@ -233,10 +230,9 @@ def _numbers(values: AnyArray, name: str, at: dict[Hashable, int]) -> Ints:
     numbers = np.array([at.get(value, -1) for value in distinct.tolist()])[codes]
     unknown = numbers < 0
     if unknown.any():
-        raise ValueError(
-            f"`{name}` must hold classes of `label_names` ({some(map(repr, at), 8)}), got "
-            f"{values[unknown][0].item()!r} {_where(unknown)}."
-        )
+        want = f"classes of `label_names` ({some(map(repr, at), 8)})"
+        got = f"{values[unknown][0].item()!r} {_where(unknown)}"
+        raise ValueError(f"`{name}` must hold {want}, got {got}.")
     return numbers
 
 

@@ -256,9 +256,8 @@ def loss_profile(
     predicted = matrix_shape(predicted, "predicted")
     if predicted.dtype.kind in "bui":
         return profile_from_histogram(error_histogram(y_true, predicted), family, parameters)
-    return profile_from_means(
-        order_statistic_sums(y_true, predicted) / predicted.shape[0], family, parameters
-    )
+    means = order_statistic_sums(y_true, predicted) / predicted.shape[0]
+    return profile_from_means(means, family, parameters)
 
 
 def profile_from_means(
@@ -283,10 +282,8 @@ def profile_from_histogram(
     histogram = np.asarray(histogram)
     fits = histogram.ndim == 1 and len(histogram) >= 2 and (histogram >= 0).all()
     if not fits or not histogram.any():
-        raise ValueError(
-            "`histogram` must hold numbers of instances with 0, 1, …, K wrong labels, none "
-            "negative and not all 0, as of `error_histogram`."
-        )
+        want = "numbers of instances with 0, 1, …, K wrong labels, none negative and not all 0"
+        raise ValueError(f"`histogram` must hold {want}, as of `error_histogram`.")
     # the i-th largest error is 1 where at least i labels are wrong
     at_least = np.cumsum(histogram[::-1])[::-1]
     return _profile(at_least[1:] / at_least[0], family, parameters, "hard")

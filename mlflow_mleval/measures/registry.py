@@ -461,10 +461,8 @@ def _at_k(name: str, k: str | int) -> list[Measure]:
 
 
 def _at_level(level: str | int, name: str) -> list[Measure]:
-    text = (
-        f"{'F1' if name == 'f1' else name} of set sizes summed over instances, of the classes at "
-        f"level {level} alone"
-    )
+    rate = "F1" if name == "f1" else name
+    text = f"{rate} of set sizes summed over instances, of the classes at level {level} alone"
     settled = (
         "sets are extended by ancestors; a class is one level below its lowest parent, roots are "
         "at level 1"
@@ -487,10 +485,8 @@ def _top_k(k: str | int) -> list[Measure]:
 
 
 def _calibration(bins: str | int) -> list[Measure]:
-    text = (
-        "calibration error of the highest probability, over "
-        f"{count(int(bins), 'bin')} of equal numbers"
-    )
+    over = f"{count(int(bins), 'bin')} of equal numbers"
+    text = f"calibration error of the highest probability, over {over}"
     row = loss(f"ece_{bins}", text, calibration(int(bins)))
     settled = "of label sets over all label cells; equal probabilities stay in one bin"
     asked = _SETS if int(bins) == BINS else _FLAT

@@ -122,9 +122,8 @@ class Sums:
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Sums:
         """The sums that `to_dict` wrote."""
-        own: dict[str, Any] = {
-            n: counts_of(v) if isinstance(v, list) else v for n, v in parts.items()
-        }
+        own: dict[str, Any] = {**parts}
+        own |= {name: counts_of(v) for name, v in parts.items() if isinstance(v, list)}
         own["columns"] = tuple(parts["columns"])
         own["score_range"] = parts["score_range"] and tuple(parts["score_range"])
         for name, kind in _BY_SCORE.items():
