@@ -324,7 +324,7 @@ def read_hierarchy(path: str | Path) -> Hierarchy:
         return Hierarchy(dict.fromkeys(map(tuple, filter(None, edges))))
     except OSError as error:
         raise unreadable(path, error) from error
-    except (ValueError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ImportFileError(Message(f"{path.name}: ", error)) from error
 
 

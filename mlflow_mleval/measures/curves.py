@@ -170,7 +170,7 @@ class ScoreCounts(ScoreRows):
         """The same in rows."""
         if self.sample is None:
             return self
-        rows = _of_classes(enumerate(map(self.sample.rows, range(self.n_classes))))
+        rows = _of_classes(map(self.sample.rows, range(self.n_classes)))
         return ScoreCounts(self.n_classes, (rows,))
 
     @classmethod
@@ -294,7 +294,7 @@ class ScoreCounts(ScoreRows):
     def rises(self) -> _Rows:
         """Of each class and score of a positive: both kinds there, and with at least this score."""
         if self.sample is not None:
-            return _of_classes(enumerate(map(self.sample.rises, range(self.n_classes))))
+            return _of_classes(map(self.sample.rises, range(self.n_classes)))
         classes, _, pos, neg = self.whole.parts[0]
         rows = np.flatnonzero(pos)
         return tuple(column[rows] for column in (classes, pos, neg, *self.reached()))
@@ -370,9 +370,9 @@ def _by_class(classes: Ints, values: AnyArray, n_classes: int) -> AnyArray:
     return np.bincount(classes, values, n_classes).astype(values.dtype, copy=False)
 
 
-def _of_classes(pieces: Iterable[tuple[int, _Rows]]) -> _Rows:
-    """The rows of several classes, from those whose classes count from the number beside them."""
-    numbered = ((classes + first, *rest) for first, (classes, *rest) in pieces)
+def _of_classes(pieces: Iterable[_Rows]) -> _Rows:
+    """The rows of several classes, from those of each as of class 0."""
+    numbered = ((classes + first, *rest) for first, (classes, *rest) in enumerate(pieces))
     return tuple(map(np.concatenate, zip(*numbered, strict=True)))
 
 
@@ -562,8 +562,7 @@ class ThresholdSums(ScoreRows):
             return best, 0.0
         # Within a step precision cannot exceed what it gains there, over those who predicted
         # before; recall what it ends with.
-        before = predicting - started
-        highest = np.minimum((gained + lost - loss) / np.maximum(before, 1), 1)
+        highest = np.minimum((gained + lost - loss) / np.maximum(predicting - started, 1), 1)
         return best, max(_largest_f(highest, recall) - best, 0.0)
 
     def s_min(self) -> Bounded:
@@ -579,8 +578,7 @@ class ThresholdSums(ScoreRows):
 
 
 def _largest_f(precision: Array, recall: Array) -> float:
-    both = precision + recall
-    return float(ratio(2 * precision * recall, both).max(initial=0.0))
+    return float(ratio(2 * precision * recall, precision + recall).max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -614,9 +612,8 @@ class ClassesAbove:
             child = np.repeat(np.arange(len(several)), parents[several])
             upward = (np.ones(len(edges), np.int64), (up.parent[edges] - 1, child))
             met = extended.astype(np.int64) @ sparse.csr_array(upward, shape=(width, len(several)))
-            could[several] = np.bincount(
-                met.indices[met.data == parents[several][met.indices]], minlength=len(several)
-            )
+            all_met = met.indices[met.data == parents[several][met.indices]]
+            could[several] = np.bincount(all_met, minlength=len(several))
         return cls(above, np.log2(np.maximum(could, 1) / np.maximum(have, 1)))
 
     def sums(self, true: Any, score: Any) -> ThresholdSums:
@@ -644,8 +641,7 @@ class ClassesAbove:
         value = value[order]
         cell = cell[order]
         row, place = np.divmod(cell, width)
-        wanted = rows_of(truth) * width + truth.indices
-        hit = np.isin(cell, wanted, assume_unique=True)
+        hit = np.isin(cell, rows_of(truth) * width + truth.indices, assume_unique=True)
         count = np.diff(truth.indptr)
 
         # of a score in an instance

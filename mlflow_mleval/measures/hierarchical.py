@@ -132,7 +132,6 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
         raise ValueError(
             f"`pred` must hold the {y.shape[0]} instances of `true`, got {p.shape[0]}."
         )
-
     costs = checked.costs(h)
     first, place = distinct_rows(y, p)
     up, number, (y, p) = part_above(h, y[first], p[first])

@@ -74,7 +74,6 @@ def meet(
         own.append(np.where(apart <= nearest[at] + up.tolerance, at, -1))
     active = (own[0] >= 0) | (own[1] >= 0)
     kind = kind[active]
-
     wanted = np.zeros(len(pairs.a), bool)
     wanted[kind] = True
     pair, top, climbs = meeting_nodes(up, above, pairs, wanted, limit)
@@ -257,8 +256,12 @@ class _Legs:
         self.first = np.searchsorted(legs.edge[:, 0], np.arange(len(self.low) + 1)).tolist()
         self.edge = legs.edge[:, 1:]
 
-    def edges(self, leg: int) -> list[Edge]:
-        return list(map(tuple, self.edge[self.first[leg] : self.first[leg + 1]].tolist()))
+    def edges(self, legs: list[int], others: list[int]) -> dict[int, list[Edge]]:
+        """The edges of legs and of others within the graph of the legs."""
+        ends = {leg: slice(*self.first[leg : leg + 2]) for leg in chain(legs, others)}
+        edges = {leg: list(map(tuple, self.edge[at].tolist())) for leg, at in ends.items()}
+        inside = set(chain.from_iterable(edges[leg] for leg in legs))
+        return {leg: [edge for edge in path if edge in inside] for leg, path in edges.items()}
 
 
 class _Instance:
@@ -274,7 +277,7 @@ class _Instance:
         self.exact = True
         self.sides = sides
         self.bit: dict[int, int] = defaultdict(lambda: 1 << len(self.bit))
-        self.edges = [_inside(*parts) for parts in zip(sides, used, joins, strict=True)]
+        self.edges = [side.edges(*legs) for side, *legs in zip(sides, used, joins, strict=True)]
         # nodes of several legs, the only ones for which it matters which path is taken
         self.shared = once = 0
         for side, edges in zip(sides, self.edges, strict=True):
@@ -428,13 +431,6 @@ class _Instance:
                 )
             covers[chosen] = None
         return list(covers)
-
-
-def _inside(side: _Legs, legs: list[int], others: list[int]) -> dict[int, list[Edge]]:
-    """The edges of legs and of others within the graph of the legs."""
-    edges = {leg: side.edges(leg) for leg in chain(legs, others)}
-    inside = set(chain.from_iterable(edges[leg] for leg in legs))
-    return {leg: [edge for edge in path if edge in inside] for leg, path in edges.items()}
 
 
 class _Frontier:

@@ -244,8 +244,6 @@ def _where(wrong: Bools) -> str:
 # ---- the sums of a fold --------------------------------------------------------------------------
 
 _BLOCK = 1 << 18  # cells of scores that are ranked at a time
-#: What the scores give by instance; NaN where they are no probabilities.
-_PROBABILITIES = ("log_loss", "brier_score")
 
 
 def sum_classes(vectors: ClassVectors, inputs: Inputs, rows: Rows) -> tuple[Sums, dict[str, Any]]:
@@ -263,7 +261,7 @@ def sum_classes(vectors: ClassVectors, inputs: Inputs, rows: Rows) -> tuple[Sums
     further: dict[str, Any] = {}
     if score is not None:
         further = _counts_of_scores(true, score, weights)
-        values |= dict.fromkeys(_PROBABILITIES, np.full(len(true), np.nan))
+        loss = squares = np.full(len(true), np.nan)  # where the scores are no probabilities
         if vectors.is_probability:
             if score.ndim == 1:
                 of_true = np.where(true == 1, score, 1 - score)
@@ -274,8 +272,8 @@ def sum_classes(vectors: ClassVectors, inputs: Inputs, rows: Rows) -> tuple[Sums
                 squares = ((score**2).sum(axis=1) + 1 - 2 * of_true) / n_classes
                 largest = score.max(axis=1)
             loss = -np.log(np.clip(of_true, vectors.epsilon, 1 - vectors.epsilon))
-            values |= dict(zip(_PROBABILITIES, (loss, squares), strict=True))
             further["largest"] = ScoreCounts.of(largest[:, None], right[:, None], weights)
+        values |= {"log_loss": loss, "brier_score": squares}
     values |= {name: column[rows] for name, column in inputs.further.items()}
     by_label = [confusion.diagonal(), confusion.sum(axis=0), confusion.sum(axis=1)]
     sums = Sums(

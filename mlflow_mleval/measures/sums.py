@@ -216,20 +216,18 @@ _BY_SCORE: Mapping[str, type[ScoreRows]] = {
 
 def summed_columns(columns: Mapping[str, Array], weights: Array | None) -> dict[str, Any]:
     """What `Sums` holds of columns that are summed over instances where they are defined."""
-    entering = []
-    totals = []
-    of_weights = []
-    for column in columns.values():
+    entering, totals, of_weights = np.zeros((3, len(columns)))
+    for i, column in enumerate(columns.values()):
         each = np.ones(len(column)) if weights is None else weights
         defined = ~np.isnan(column)
-        entering.append((defined | (each == 0)).sum())  # what has no weight lacks nothing
-        totals.append((column * each)[defined].sum())
-        of_weights.append(each[defined].sum())
+        entering[i] = (defined | (each == 0)).sum()  # what has no weight lacks nothing
+        totals[i] = (column * each)[defined].sum()
+        of_weights[i] = each[defined].sum()
     return {
         "columns": tuple(columns),
-        "entering": np.array(entering, np.int64),
-        "totals": np.array(totals, float),
-        "weights": None if weights is None else np.array(of_weights, float),
+        "entering": entering.astype(np.int64),
+        "totals": totals,
+        "weights": None if weights is None else of_weights,
     }
 
 
