@@ -325,10 +325,9 @@ def _label_names(
         if all(column.startswith(prefix) for column in columns):
             named[name] = tuple(column.removeprefix(prefix) for column in columns)
     if len(orders := {named[name] for name in labels if named[name] != labels[name]}) > 1:
-        raise ValueError(
-            "`truth`, `scores` and `predictions` must name the labels in one order, got "
-            f"{' and '.join(map(str, sorted(orders)))}. Reorder them."
-        )
+        text = "`truth`, `scores` and `predictions` must name the labels in one order"
+        got = " and ".join(map(str, sorted(orders)))
+        raise ValueError(f"{text}, got {got}. Reorder them.")
     return named["y_true"]
 
 

@@ -66,10 +66,8 @@ def read_answer_log(path: str | Path) -> tuple[str, str, Answers]:
     except OSError as error:
         raise unreadable(path, error) from error
     except Exception as error:  # a damaged log fails in many ways
-        why = f"{type(error).__name__}: {reason(error)}"
-        raise ImportFileError(
-            f"{path.name} is no log of answers that can be read: {why}."
-        ) from error
+        why = f"is no log of answers that can be read: {type(error).__name__}: {reason(error)}"
+        raise ImportFileError(f"{path.name} {why}.") from error
     if not rows:
         raise ImportFileError(f"{path.name} holds no scored answer. Log the samples, too.")
     return method, dataset, _answers(path, rows)

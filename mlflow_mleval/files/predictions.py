@@ -128,9 +128,8 @@ def _npz_arrays(path: Path) -> dict[str, AnyArray]:
     except ImportFileError:
         raise
     except Exception as error:  # zipfile, zlib, lzma and NumPy raise a dozen kinds
-        raise ImportFileError(
-            f"{path.name} is not an npz file that can be read: {reason(error)}."
-        ) from error
+        why = f"is not an npz file that can be read: {reason(error)}"
+        raise ImportFileError(f"{path.name} {why}.") from error
     return arrays
 
 
@@ -206,9 +205,8 @@ def read_matrix(path: str | Path, labels: bool) -> Csr:
     except ImportFileError:
         raise
     except Exception as error:  # of as many kinds
-        raise ImportFileError(
-            f"{path.name} holds no sparse matrix of scipy.sparse.save_npz: {reason(error)}."
-        ) from error
+        why = f"holds no sparse matrix of scipy.sparse.save_npz: {reason(error)}"
+        raise ImportFileError(f"{path.name} {why}.") from error
     if matrix.shape[1] > _MOST_LABELS:
         most = f"more than {_MOST_LABELS:,}"
         raise ImportFileError(f"{path.name} declares {matrix.shape[1]:,} labels, {most}.")
@@ -440,9 +438,8 @@ def _column(path: str | Path, name: str, argument: str) -> pd.Series:
             return file.read([name]).to_pandas()[name]
         return pd.read_csv(path, usecols=[name], dtype=str, keep_default_na=False)[name]
     except (ValueError, KeyError) as error:
-        raise ValueError(
-            f"`{argument}` must be a column of {path.name!r}, got {name!r}."
-        ) from error
+        want = f"a column of {path.name!r}"
+        raise ValueError(f"`{argument}` must be {want}, got {name!r}.") from error
 
 
 def unrounded(scores: Any) -> tuple[Any, str]:
@@ -564,9 +561,8 @@ class Columns:
                     if names is None:
                         labels = cells.flatten().unique()
                         if labels.null_count:
-                            raise ImportFileError(
-                                f"{self.file}, {where}: a list of labels holds null. Leave it out."
-                            )
+                            why = "a list of labels holds null"
+                            raise ImportFileError(f"{self.file}, {where}: {why}. Leave it out.")
                         values[place] = labels.to_pylist()
                     continue
                 known = names if kind == "class" else None
@@ -754,9 +750,8 @@ def open_parquet_predictions(path: Path, progress: Progress) -> PredictionFile:
                 done += len(batch)
                 told(done, file.metadata.num_rows)
         except (pa.ArrowException, OSError) as error:
-            raise ImportFileError(
-                f"{path.name}, behind row {done}: the file is damaged: {reason(error)}."
-            ) from error
+            why = f"the file is damaged: {reason(error)}"
+            raise ImportFileError(f"{path.name}, behind row {done}: {why}.") from error
 
     return columns.opened(parts, lambda row: f"row {row + 1}", progress)
 
@@ -770,9 +765,8 @@ def _parquet_file(path: Path) -> parquet.ParquetFile:
             path, pre_buffer=False, buffer_size=1 << 16, read_dictionary=texts
         )
     except pa.ArrowException as error:
-        raise ImportFileError(
-            f"{path.name} is not a parquet file that can be read: {reason(error)}."
-        ) from error
+        why = f"is not a parquet file that can be read: {reason(error)}"
+        raise ImportFileError(f"{path.name} {why}.") from error
 
 
 def _refuse_large(path: Path, file: parquet.ParquetFile, columns: Sequence[str]) -> None:

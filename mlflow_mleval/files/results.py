@@ -209,9 +209,8 @@ def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) ->
         try:
             return _from_frame(pd.read_parquet(io.BytesIO(content)), name)
         except Exception as error:  # pyarrow raises many kinds for a damaged file
-            raise ImportFileError(
-                f"{name} is not a parquet file that can be read: {reason(error)}."
-            ) from error
+            why = f"is not a parquet file that can be read: {reason(error)}"
+            raise ImportFileError(f"{name} {why}.") from error
     if path.suffix.lower() in (".json", ".jsonl"):
         results = tool_results(content.decode("utf-8-sig", "surrogateescape"), name)
         if results is None:

@@ -232,11 +232,11 @@ def choquet_loss(
     if not isinstance(capacity, Capacity):
         raise TypeError(f"`capacity` must be a Capacity, got {type(capacity).__name__}. Make one.")
     y_true, y_score = truth_and_scores(y_true, y_score)
-    if capacity.n_labels != y_true.shape[1]:
-        raise ValueError(
-            f"`capacity` must be of {y_true.shape[1]} labels, as `y_true`, got {capacity.n_labels}."
-        )
-    losses = np.empty(y_true.shape[0])
+    n_rows, n_labels = y_true.shape
+    if capacity.n_labels != n_labels:
+        want = f"{n_labels} labels, as `y_true`"
+        raise ValueError(f"`capacity` must be of {want}, got {capacity.n_labels}.")
+    losses = np.empty(n_rows)
     for rows, truth, errors in error_blocks(y_true, y_score):
         losses[rows] = capacity.losses(errors, truth)
     return losses if per_instance else float(losses.mean())
@@ -337,9 +337,8 @@ def bayes_optimal(
     n_sets, n_labels = label_sets.shape
     probabilities = np.asarray(probabilities, dtype=float)
     if probabilities.shape != (n_sets,):
-        raise ValueError(
-            f"`probabilities` must be one per label set, {n_sets}, got {probabilities.shape}."
-        )
+        want = f"one per label set, {n_sets}"
+        raise ValueError(f"`probabilities` must be {want}, got {probabilities.shape}.")
     if not (np.all(probabilities >= 0) and abs(probabilities.sum() - 1) <= 1e-9):
         got = f"a smallest of {probabilities.min()} and a sum of {probabilities.sum()}"
         raise ValueError(f"`probabilities` must not be negative and sum to 1, got {got}.")

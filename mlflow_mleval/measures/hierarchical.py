@@ -129,9 +129,8 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
     same_axes(pred, "pred", true, "true")
     y, p = h.indicator(true, "true"), h.indicator(pred, "pred")
     if y.shape[0] != p.shape[0]:
-        raise ValueError(
-            f"`pred` must hold the {y.shape[0]} instances of `true`, got {p.shape[0]}."
-        )
+        want = f"the {y.shape[0]} instances of `true`"
+        raise ValueError(f"`pred` must hold {want}, got {p.shape[0]}.")
     costs = checked.costs(h)
     first, place = distinct_rows(y, p)
     up, number, (y, p) = part_above(h, y[first], p[first])
@@ -326,7 +325,7 @@ def descendant_measures(up: Parents, number: AnyArray, true: Csr, pred: Csr) -> 
 def level_columns(true: Any, pred: Any, h: Hierarchy, names: Iterable[str]) -> Columns:
     """Sizes by level of the extended sets of each instance, and the ancestors they lacked."""
     names = set(names)
-    levels = sorted({int(found[1]) for found in map(LEVEL_NAME.fullmatch, names) if found})
+    levels = sorted(numbers(LEVEL_NAME, names))
     of_violations = names & {"violation_rate", "missing_ancestors"}
     if not levels and not of_violations:
         return {}

@@ -299,9 +299,8 @@ class Hierarchy:
         for path in paths:
             parts = path.split("/")
             if not all(parts):
-                raise ValueError(
-                    f"`paths` must hold non-empty parts joined by '/', got {path!r}. Mend the path."
-                )
+                want = "non-empty parts joined by '/'"
+                raise ValueError(f"`paths` must hold {want}, got {path!r}. Mend the path.")
             names = ["/".join(parts[:i]) for i in range(1, len(parts) + 1)]
             nodes |= dict.fromkeys(names)
             edges |= dict.fromkeys(pairwise(names))
@@ -376,9 +375,8 @@ class Hierarchy:
         what = "a collection of classes"
         rows = listed(of_kind(sets, name, Iterable, f"{what} for each instance"), name, what)
         if not rows:
-            raise ValueError(
-                f"`{name}` must hold at least one instance, got none. There is nothing to evaluate."
-            )
+            hint = "There is nothing to evaluate."
+            raise ValueError(f"`{name}` must hold at least one instance, got none. {hint}")
         return matrix_of(rows, self._positions(chain.from_iterable(rows), name), len(self))
 
     @cached_property

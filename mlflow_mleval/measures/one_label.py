@@ -76,9 +76,8 @@ def are_classes(values: Any) -> bool:
 def classes_of(values: Any, name: str) -> AnyArray:
     """Classes as a vector of integers, booleans or text, else a ValueError or TypeError."""
     if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(
-            f"`{name}` must be an array without a mask, got a masked array. Fill or drop its cells."
-        )
+        hint = "Fill or drop its cells."
+        raise TypeError(f"`{name}` must be an array without a mask, got a masked array. {hint}")
     array = np.asarray(values, dtype=object if isinstance(values, (list, tuple)) else None)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -88,9 +87,8 @@ def classes_of(values: Any, name: str) -> AnyArray:
         raise ValueError(f"`{name}` must hold at least one instance, got none.")
     missing = pd.isna(array)
     if missing.any():
-        raise ValueError(
-            f"`{name}` must hold a class for each instance, got none {_where(missing)}. Omit these."
-        )
+        got = f"none {_where(missing)}"
+        raise ValueError(f"`{name}` must hold a class for each instance, got {got}. Omit these.")
     if array.dtype.kind not in "biufU":  # Python objects, or what NumPy keeps as such
         kind = pd.api.types.infer_dtype(array)
         if kind not in ("string", "boolean", "integer", "floating", "mixed-integer-float"):
@@ -124,9 +122,8 @@ def class_vectors(
     sides = (("y_score", score, y_score), ("y_pred", pred, y_pred))
     for name, array, _ in sides:
         if array is not None and len(array) != len(true):
-            raise ValueError(
-                f"`{name}` must hold the {len(true)} instances of `y_true`, got {len(array)}."
-            )
+            want = f"the {len(true)} instances of `y_true`"
+            raise ValueError(f"`{name}` must hold {want}, got {len(array)}.")
     probable = score is not None and _is_probability(score, epsilon, probabilities)
     for name, _, value in sides:
         same_axes(value, name, y_true, "y_true")

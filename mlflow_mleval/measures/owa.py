@@ -87,9 +87,8 @@ def _parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> Any
         want = "a finite number of at least 1"
     name = PARAMETERS[family]
     if values.ndim > 1 or not values.size:
-        raise ValueError(
-            f"`{name}` must be a number or a sequence of them, got shape {values.shape}."
-        )
+        want = "a number or a sequence of them"
+        raise ValueError(f"`{name}` must be {want}, got shape {values.shape}.")
     if not good.all():
         bad = some((f"{v:g}" for v in values[~good]), 3)
         raise ValueError(f"`{name}` must be {want}, got {bad}.")
