@@ -59,7 +59,7 @@ def is_answer_log(path: str | Path) -> bool:
 
 
 def read_answer_log(path: str | Path) -> tuple[str, str, Answers]:
-    """The method (the model, or its folder), data set and answers of a log of finished answers."""
+    """The method (the model, or its folder), the data set and the answers of one log."""
     path = Path(path)
     try:
         method, dataset, rows = _harness(path) if path.suffix == ".jsonl" else _inspect(path)

@@ -280,10 +280,9 @@ def open_class_sets(
             while any(parts := [list(islice(file, _LINES)) for file in files]):
                 if len(parts[0]) != len(parts[1]):
                     short = int(len(parts[1]) < len(parts[0]))
-                    raise ImportFileError(
-                        f"{paths[short].name} ends behind line {line + len(parts[short])}, and "
-                        f"{paths[1 - short].name} goes on. Both need a line for each instance."
-                    )
+                    ends = f"{paths[short].name} ends behind line {line + len(parts[short])}"
+                    why = f"{ends}, and {paths[1 - short].name} goes on"
+                    raise ImportFileError(f"{why}. Both need a line for each instance.")
                 batch: Batch = {}
                 for side, lines, p in zip(("true_sets", "pred_sets"), parts, paths, strict=True):
                     rows = [text.split() for text in lines]
@@ -315,10 +314,9 @@ def read_hierarchy(path: str | Path) -> Hierarchy:
         edges = [line.split() for line in lines]
         for number, edge in enumerate(edges, 1):
             if len(edge) not in (0, 2):
-                raise ImportFileError(
-                    f"{path.name}, line {number}: an edge is two classes, parent and child, "
-                    f"got {len(edge)}: {quoted(lines[number - 1].strip())}."
-                )
+                got = f"{len(edge)}: {quoted(lines[number - 1].strip())}"
+                why = f"an edge is two classes, parent and child, got {got}"
+                raise ImportFileError(f"{path.name}, line {number}: {why}.")
         return Hierarchy(dict.fromkeys(map(tuple, filter(None, edges))))
     except OSError as error:
         raise unreadable(path, error) from error
@@ -355,10 +353,9 @@ def evaluate_file(
     evaluate_part: Callable[..., Evaluation]
     if truth is not None and h is not None:
         if unfit := [name for name in _OF_SCORES if options.pop(name, None) is not None]:
-            raise ValueError(
-                f"{some(map('`{}`'.format, unfit))} must be left out with `truth` and `hierarchy`. "
-                "Classes have no scores."
-            )
+            listed = some(map("`{}`".format, unfit))
+            want = "left out with `truth` and `hierarchy`"
+            raise ValueError(f"{listed} must be {want}. Classes have no scores.")
         source = open_class_sets(path, truth, h, progress)
         evaluate_part = partial(evaluate_hierarchical, h=h, **options)
     else:
@@ -630,10 +627,8 @@ def _in_one_order(by_label: Mapping[str, Mapping[str, int]], file: str) -> dict[
         lonely = [one for one in {**true, **labels} if one not in labels or one not in true]
         if labels and true and lonely:
             lacking = f"{'true' if lonely[0] in labels else kind}_{lonely[0]}"
-            raise ImportFileError(
-                f"{file}: the label {quoted(lonely[0])} has no column {lacking} ({len(lonely)} "
-                f"such labels). {_NAMING}"
-            )
+            why = f"{quoted(lonely[0])} has no column {lacking} ({len(lonely)} such labels)"
+            raise ImportFileError(f"{file}: the label {why}. {_NAMING}")
     return {kind: [at[label] for label in true] for kind, at in by_label.items() if at}
 
 

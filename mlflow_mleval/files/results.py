@@ -349,10 +349,9 @@ def _check_columns(table: SourceTable) -> None:
     is_long = "measure" in header or "value" in header
     needed = LONG_COLUMNS if is_long else IDENTITY
     if INSTANCE in header:
-        raise ImportFileError(
-            f"{table.name}: the column {INSTANCE!r} says that its rows are answers. Import it with "
-            "mleval import, and compare them with mleval compare."
-        )
+        why = f"the column {INSTANCE!r} says that its rows are answers"
+        hint = "Import it with mleval import, and compare them with mleval compare."
+        raise ImportFileError(f"{table.name}: {why}. {hint}")
     if missing := [c for c in needed if c not in header]:
         other = "" if {*IDENTITY} & {*header} else " Predictions are for mleval evaluate."
         raise ImportFileError(

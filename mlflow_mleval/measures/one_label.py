@@ -160,10 +160,9 @@ def _is_probability(score: Array, epsilon: float, said: bool | None) -> bool:
     """Whether the scores are probabilities: those of an instance sum to 1 then."""
     inside = bool(score.min() >= 0 and score.max() <= 1)
     if said and not inside:
-        raise ValueError(
-            f"`y_score` must lie in [0, 1] with {Argument('probabilities', True)}, got "
-            f"{score.min():.6g} to {score.max():.6g}. Leave that out."
-        )
+        want = f"in [0, 1] with {Argument('probabilities', True)}"
+        got = f"{score.min():.6g} to {score.max():.6g}"
+        raise ValueError(f"`y_score` must lie {want}, got {got}. Leave that out.")
     if said is False or not inside:
         return False
     total = score.sum(axis=1) if score.ndim == 2 else np.ones(1)

@@ -401,6 +401,7 @@ _ALL = (LABEL_SETS, ONE_LABEL, CLASS_SETS)
 _FLAT = (ONE_LABEL, LABEL_SETS)
 _SETS = (LABEL_SETS,)
 _ONE = (ONE_LABEL,)
+# What definitions leave open and is settled here, beside what single rows say.
 _EMPTY = "two empty sets count 0 (sklearn) or 1 (mulan), one empty set 0"
 _CLASSES = (
     "averages are over the classes that are true or predicted somewhere; what is never predicted "
@@ -499,8 +500,8 @@ def _distance_at(k: str | int) -> list[Measure]:
         "paths run through common ancestors; of equal scores the first comes first; of label "
         "sets a score of 0 is none"
     )
-    row, source = unbounded(f"distance_at_{k}", text), "Deng et al. 2010"
-    return _family("hierarchical-pair", source, _FLAT, settled, asked=_FLAT)(row)
+    row = unbounded(f"distance_at_{k}", text)
+    return _family("hierarchical-pair", "Deng et al. 2010", _FLAT, settled, asked=_FLAT)(row)
 
 
 #: Measures by the form of their names, and what makes them of the groups of the form.

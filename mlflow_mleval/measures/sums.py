@@ -555,10 +555,8 @@ def doubts_about(
         doubts.append(f"{text} ({conventions})")
     if never and kind != CLASS_SETS:
         noun = "labels" if kind == LABEL_SETS else "classes"
-        doubts.append(
-            f"{never} of {len(names)} {noun} never occur in the truth; what they count in macro "
-            f"averages is convention ({conventions})"
-        )
+        text = f"{never} of {len(names)} {noun} never occur in the truth; what they count in macro"
+        doubts.append(f"{text} averages is convention ({conventions})")
     if kind == LABEL_SETS and threshold == 0.5 and sums.errors is None:
         text = "labels with a score of at least 0.5 were predicted, but the scores reach"
         doubts.append(f"{text} {sums.reach}: they are no probabilities")
