@@ -22,7 +22,7 @@ from mlflow_mleval.evaluation import Evaluation, evaluate, merge
 from mlflow_mleval.files.predictions import read_hierarchy, sets_in, table_columns
 from mlflow_mleval.files.results import columns_shown
 from mlflow_mleval.measures.hierarchical import OPTIONS
-from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.hierarchy import Hierarchy, offsets
 from mlflow_mleval.measures.registry import Conventions
 from mlflow_mleval.sentences import quoted
 from mlflow_mleval.validation import present, refuse_keywords
@@ -68,7 +68,7 @@ class _Layout:
         lengths = cells.value_lengths().to_numpy(zero_copy_only=False)
         values, scores = cells.flatten(), None
         if pa.types.is_struct(values.type):
-            ends = np.append(0, np.cumsum(lengths)).astype(np.int32)
+            ends = offsets(lengths).astype(np.int32)
             cells, scores = (pa.ListArray.from_arrays(ends, part) for part in values.flatten())
         elif name == "y_score" or not self.lists:
             width = int(lengths[0]) if self.names is None else len(self.names)

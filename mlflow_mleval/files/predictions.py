@@ -26,8 +26,8 @@ from mlflow_mleval.analysis.measure_intervals import CLUSTER, with_clusters
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
 from mlflow_mleval.files.results import INSTANCE, columns_shown, csv_rows, reason, unreadable
-from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.inputs import Csr, Propensities, split_digest
+from mlflow_mleval.measures.hierarchy import Hierarchy, offsets
+from mlflow_mleval.measures.inputs import Csr, Propensities, row_sizes, split_digest
 from mlflow_mleval.measures.one_label import is_vector
 from mlflow_mleval.measures.sums import SAMPLE_WEIGHT
 from mlflow_mleval.sentences import Message, quoted, some
@@ -788,7 +788,7 @@ def sets_in(lists: pa.Array, names: Sequence[Hashable], scores: pa.Array | None 
         row = int(pc.index(lists.is_null(), True).as_py())
         raise BadRow(row, "there is no list; an empty list is an empty set")
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
-    ends = np.append(0, np.cumsum(lengths)).astype(np.int64)
+    ends = offsets(lengths).astype(np.int64)
 
     def row_of(element: int) -> int:
         return int(np.searchsorted(ends, element, side="right")) - 1
@@ -813,6 +813,6 @@ def sets_in(lists: pa.Array, names: Sequence[Hashable], scores: pa.Array | None 
     sets = sparse.csr_array((values, columns, ends), shape=(len(lists), len(names)), copy=True)
     sets.sum_duplicates()
     if sets.nnz < len(columns):
-        row = int(np.flatnonzero(np.diff(sets.indptr) < lengths)[0])
+        row = int(np.flatnonzero(row_sizes(sets) < lengths)[0])
         raise BadRow(row, "a list names a label twice")
     return sets

@@ -14,8 +14,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from mlflow_mleval.measures.hierarchy import Hierarchy, closure, pattern, spans, stretches
-from mlflow_mleval.measures.inputs import Csr, Propensities, dense, rows_of, slices
+from mlflow_mleval.measures.hierarchy import Hierarchy, closure, offsets, pattern, spans, stretches
+from mlflow_mleval.measures.inputs import Csr, Propensities, dense, row_sizes, rows_of, slices
 from mlflow_mleval.measures.label_ranking import RowScores
 from mlflow_mleval.measures.registry import BINS, Bounded, ratio
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
@@ -283,7 +283,7 @@ class ScoreCounts(ScoreRows):
         tp, fp = map(np.empty_like, sides)
         for values, sums in zip(sides, (tp, fp), strict=True):
             if values.dtype.kind == "i":
-                before = np.append(0, np.cumsum(values))
+                before = offsets(values)
                 sums[:] = before[ends[1:]][classes] - before[:-1]
                 continue
             for start, end in pairwise(ends.tolist()):  # what classes before sum to leaves no trace
@@ -453,7 +453,7 @@ def precision_at(counts: ScoreCounts, recalls: Array) -> Array:
 
 def recall_at(counts: ScoreCounts, rates: Array) -> Array:
     """The recall of one class at these false positive rates: the upper end where it jumps."""
-    tp, fp = (np.append(0, np.cumsum(side[::-1])) for side in counts.whole.parts[0][2:])
+    tp, fp = (offsets(side[::-1]) for side in counts.whole.parts[0][2:])
     return np.interp(rates * fp[-1], fp, tp) / tp[-1]
 
 
@@ -620,7 +620,7 @@ class ClassesAbove:
         """The sums over instances, given their labels and scores in [0, 1], N x K."""
         true = sparse.csr_array(true)
         score = sparse.csr_array(score if sparse.issparse(score) else np.asarray(score, float))
-        size = np.diff(self.above.indptr).astype(np.int64)
+        size = row_sizes(self.above)
         cuts = stretches((score != 0) @ size + 1, _ABOVE)
         parts = (self._part(true[lo:hi], score[lo:hi], size) for lo, hi in cuts)
         return reduce(operator.add, parts)
@@ -642,7 +642,7 @@ class ClassesAbove:
         cell = cell[order]
         row, place = np.divmod(cell, width)
         hit = np.isin(cell, rows_of(truth) * width + truth.indices, assume_unique=True)
-        count = np.diff(truth.indptr)
+        count = row_sizes(truth)
 
         # of a score in an instance
         last = np.append((np.diff(row) > 0) | (np.diff(value) != 0), True)[: len(row)]

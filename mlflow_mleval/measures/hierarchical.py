@@ -27,7 +27,7 @@ from mlflow_mleval.measures.hierarchy import (
     stretches,
     without,
 )
-from mlflow_mleval.measures.inputs import Csr, found_among, row_digests, rows_of
+from mlflow_mleval.measures.inputs import Csr, found_among, row_digests, row_sizes, rows_of
 from mlflow_mleval.measures.label_ranking import top_labels
 from mlflow_mleval.measures.lca import extended_graphs, meet, minimal_graphs
 from mlflow_mleval.measures.registry import (
@@ -139,8 +139,8 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
     near = pattern(above, present(checked.max_ancestors) + up.tolerance, checked.count_root)
     y_lower, y_upper = nested(y, above)
     p_lower, p_upper = nested(p, above)
-    size = np.diff(above.indptr).astype(np.int64)
-    cost = y @ size + p @ size + np.diff(y.indptr).astype(np.int64) * np.diff(p.indptr)
+    size = row_sizes(above)
+    cost = y @ size + p @ size + row_sizes(y) * row_sizes(p)
     parts = []
     for lo, hi in stretches(cost, _BLOCK):
         t, q = y[lo:hi], p[lo:hi]
@@ -212,7 +212,7 @@ def pair_based_measures(
     common, m, k = sizes_of(true, pred)
     gie = limit * (m + k)  # nothing paired
     cover = gie.copy()
-    shape = m.astype(np.int64) * (k.max(initial=0) + 1) + k
+    shape = m * (k.max(initial=0) + 1) + k
     order = np.argsort(shape, kind="stable")
     for group in np.split(order, np.flatnonzero(np.diff(shape[order])) + 1):
         rows, columns = m[group[:1]].sum(), k[group[:1]].sum()
@@ -251,7 +251,7 @@ def distinct_rows(true: Csr, pred: Csr) -> tuple[AnyArray, AnyArray]:
 def nested(labels: Csr, above: Csr) -> tuple[AnyArray, AnyArray]:
     """Which classes have an ancestor, and which a descendant, in the set of their instance."""
     lower, upper = np.zeros((2, labels.nnz), bool)
-    for lo, hi in stretches(np.diff(labels.indptr).astype(np.int64) ** 2, _PIECE):
+    for lo, hi in stretches(row_sizes(labels) ** 2, _PIECE):
         _, left, right = instance_pairs(labels[lo:hi], labels[lo:hi])
         left, right = (side[left != right] + labels.indptr[lo] for side in (left, right))
         under = lookup(above, labels.indices[left], labels.indices[right]) > 0
@@ -275,7 +275,7 @@ def set_measures(
     sides = true @ known, pred @ known
     for side in sides:
         side.sort_indices()
-    sizes = [np.diff(side.indptr) for side in sides]
+    sizes = [*map(row_sizes, sides)]
     both = np.zeros(true.shape[0], np.int64)
     loss = np.zeros(true.shape[0])
     width = known.shape[1]
@@ -316,7 +316,7 @@ def descendant_measures(up: Parents, number: AnyArray, true: Csr, pred: Csr) -> 
     below = pattern(closure(part, columns)).T.tocsr()
     true, pred = (renumbered(side[first], new[old], len(columns)) for side in (true, pred))
     counts = np.empty((3, len(first)), np.int64)
-    size = np.diff(below.indptr).astype(np.int64)
+    size = row_sizes(below)
     for lo, hi in stretches(true @ size + pred @ size, _PIECE):
         counts[:, lo:hi] = sizes_of(true[lo:hi] @ below, pred[lo:hi] @ below)
     return rates("descendant", *counts[:, place])
@@ -337,7 +337,7 @@ def level_columns(true: Any, pred: Any, h: Hierarchy, names: Iterable[str]) -> C
         of_level = (side[:, np.flatnonzero(up.level[1:] == level)] for side in sides)
         for part, size in zip(SET_SIZES, sizes_of(*of_level), strict=True):
             columns[f"level_{level}_{part}"] = size.astype(float)
-    missing = np.diff(sides[1].indptr) - np.diff(p.indptr)
+    missing = row_sizes(sides[1]) - row_sizes(p)
     violations = {"violation_rate": missing > 0, "missing_ancestors": missing}
     return columns | {m: violations[m].astype(float) for m in violations if m in of_violations}
 

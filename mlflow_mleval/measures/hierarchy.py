@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from mlflow_mleval.measures.inputs import Csr, compressed, listed, listing, matrix_of
+from mlflow_mleval.measures.inputs import Csr, compressed, listed, listing, matrix_of, row_sizes
 from mlflow_mleval.sentences import count
 from mlflow_mleval.validation import AnyArray, binary_matrix, of_kind
 
@@ -33,7 +33,7 @@ def spans(starts: AnyArray, lengths: AnyArray) -> AnyArray:
 
 def offsets(lengths: AnyArray) -> AnyArray:
     """Where each of the consecutive stretches starts, and where the last one ends."""
-    return np.concatenate([[0], np.cumsum(lengths)])
+    return np.append(0, np.cumsum(lengths))
 
 
 def stretches(costs: AnyArray, limit: float) -> Iterator[tuple[int, int]]:
@@ -126,7 +126,7 @@ def closure(up: Parents, columns: AnyArray | None = None) -> Csr:
 
     def gather(edges: AnyArray, known: Csr) -> Csr:
         part = above[up.parent[edges]]
-        part.data -= np.repeat(length[edges], np.diff(part.indptr))
+        part.data -= np.repeat(length[edges], row_sizes(part))
         return part
 
     for lo, hi in pairwise(
@@ -142,7 +142,7 @@ def closure(up: Parents, columns: AnyArray | None = None) -> Csr:
                 part = union.maximum(part)
             union = part
         union.resize((hi - lo, n))
-        size = np.diff(union.indptr) + own[lo:hi]
+        size = row_sizes(union) + own[lo:hi]
         start[lo + 1 : hi + 1] = start[lo] + np.cumsum(size)
         if start[hi] > len(column):
             column.resize(start[hi] * 5 // 4, refcheck=False)
@@ -435,11 +435,11 @@ class Pairs:
 
 def instance_pairs(true: Csr, pred: Csr) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Start, left and right of `Pairs`."""
-    m = np.diff(true.indptr)
-    k = np.diff(pred.indptr)
+    m = row_sizes(true)
+    k = row_sizes(pred)
     left = np.repeat(np.arange(true.nnz), np.repeat(k, m))
     right = spans(np.repeat(pred.indptr[:-1], m), np.repeat(k, m))
-    return offsets(m.astype(np.int64) * k), left, right
+    return offsets(m * k), left, right
 
 
 def distinct(left: AnyArray, right: AnyArray, width: int) -> tuple[AnyArray, AnyArray, AnyArray]:
@@ -452,7 +452,7 @@ def meetings(above: Csr, left: AnyArray, right: AnyArray) -> Iterator[tuple[slic
     """Some pairs at a time (`left` ascends): a slice, the rows of the closure of their right
     classes, and by entry the length of the path over this ancestor, beyond all if it is none."""
     width = above.shape[1]
-    size = np.diff(above.indptr)
+    size = row_sizes(above)
     far = 2 * above.data.max(initial=1)
     head = np.diff(left, prepend=-1) > 0
     # A stretch of pairs that starts within those of a class needs a row for it, too.
@@ -465,7 +465,7 @@ def meetings(above: Csr, left: AnyArray, right: AnyArray) -> Iterator[tuple[slic
         cell = above.indices[own] + np.repeat(np.arange(len(first)) * width, size[first])
         table[cell] = above.data[own]
         ancestors = above[right[lo:hi]]
-        length = table[np.repeat(row, np.diff(ancestors.indptr)) + ancestors.indices]
+        length = table[np.repeat(row, row_sizes(ancestors)) + ancestors.indices]
         length += ancestors.data
         length -= 2
         yield slice(lo, hi), ancestors, length
@@ -488,7 +488,7 @@ def without(labels: Csr, dropped: AnyArray) -> Csr:
 
 def sizes_of(true: Csr, pred: Csr) -> AnyArray:
     """How many classes both sets of each instance have, the true and the predicted, (3, N)."""
-    return np.array([np.diff(side.indptr) for side in (true.multiply(pred).tocsr(), true, pred)])
+    return np.array([row_sizes(side) for side in (true.multiply(pred).tocsr(), true, pred)])
 
 
 def pattern(above: Csr, height: float = np.inf, count_root: bool = True) -> Csr:

@@ -294,9 +294,14 @@ def _check_scores(some: AnyArray, y_score: Any) -> None:
 # ---- label sets as matrices ----------------------------------------------------------------------
 
 
+def row_sizes(matrix: Csr) -> Ints:
+    """How many entries each row stores."""
+    return np.diff(matrix.indptr).astype(np.int64)
+
+
 def rows_of(matrix: Csr) -> Ints:
     """The row of each stored entry."""
-    return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+    return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), row_sizes(matrix))
 
 
 def dense(matrix: Any) -> Any:

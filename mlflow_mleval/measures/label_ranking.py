@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mlflow_mleval.measures.inputs import Csr, found_among, rows_of, slices
+from mlflow_mleval.measures.inputs import Csr, found_among, row_sizes, rows_of, slices
 from mlflow_mleval.measures.registry import AT_K_NAME, BEST, GAIN, Conventions
 from mlflow_mleval.validation import AnyArray, Array, Bools, Columns, Ints
 
@@ -44,7 +44,7 @@ class RowScores:
     def counts(self) -> Ints:
         """(N,): stored scores of each row."""
         n, k = self.score.shape
-        return np.full(n, k) if self.all_stored else np.diff(self.score.indptr).astype(np.int64)
+        return np.full(n, k) if self.all_stored else row_sizes(self.score)
 
     @property
     def zeros(self) -> Ints:
@@ -261,7 +261,7 @@ def at_k_measures(names: Collection[str], scores: RowScores, propensities: Any) 
         hits[row[hit], rank[hit]] = label[hit]
     hit = hits >= 0
     true = sparse.csr_array(scores.true)
-    count = np.diff(true.indptr)
+    count = row_sizes(true)
     discount = 1 / np.log2(np.arange(most) + 2)
     ideal = np.append(0, np.cumsum(discount))
     if any(name in SCORED for name, _ in wanted):
@@ -275,9 +275,8 @@ def at_k_measures(names: Collection[str], scores: RowScores, propensities: Any) 
     for name, k in wanted:
         key = f"{name}_at_{k}"
         by_rank = discount[:k] if name in ("ndcg", "psndcg") else np.ones(k)
-        norm = {"precision": k, "recall": np.maximum(count, 1), "psp": k}.get(
-            name, np.maximum(ideal[np.minimum(count, k)], 1)
-        )
+        norms: dict[str, Any] = {"precision": k, "recall": np.maximum(count, 1), "psp": k}
+        norm = norms.get(name, np.maximum(ideal[np.minimum(count, k)], 1))
         if name in SCORED:
             columns[key + GAIN] = weighted[:, :k] @ by_rank / norm
             columns[key + BEST] = best[:, :k] @ by_rank / norm

@@ -23,7 +23,7 @@ from mlflow_mleval.measures.hierarchy import (
     sizes_of,
     spans,
 )
-from mlflow_mleval.measures.inputs import Csr, rows_of
+from mlflow_mleval.measures.inputs import Csr, row_sizes, rows_of
 from mlflow_mleval.validation import AnyArray, present
 
 
@@ -93,7 +93,7 @@ def meet(
             (labels.indices[lonely], labels.indices[lonely], np.zeros(lonely.sum())),
         ]
         if join:
-            count = np.diff(labels.indptr)[where]
+            count = row_sizes(labels)[where]
             inside = spans(labels.indptr[where], count)
             start = labels.indices[inside]
             end = np.repeat(node, count)
@@ -133,7 +133,7 @@ def meeting_nodes(
     top = [np.full(far.sum(), len(up.level))]
     climb = [np.full(far.sum(), limit / 2)]
     for part, ancestors, length in meetings(above, pairs.a[near], pairs.b[near]):
-        owner = np.repeat(near[part], np.diff(ancestors.indptr))
+        owner = np.repeat(near[part], row_sizes(ancestors))
         meet = length <= pairs.apart[owner] + up.tolerance
         pair.append(owner[meet])
         top.append(ancestors.indices[meet])
@@ -158,7 +158,7 @@ def climb_legs(
     end = high
     dummy = high == n
     if dummy.any():
-        size = np.diff(above.indptr)[low[dummy]]
+        size = row_sizes(above)[low[dummy]]
         entry = spans(above.indptr[low[dummy]], size)
         far = above.data[entry] - 1.0
         exits = ((far >= cut) & (far < limit / 2 + up.length.max())) | (

@@ -268,8 +268,10 @@ def proposed_direction(name: str) -> Direction | None:
     """Which way the words of a name suggest; the last word that suggests any."""
     words = re.findall("[a-z]+[0-9]?", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
     for word in reversed(words):
-        if _LARGER.fullmatch(word) or _SMALLER.fullmatch(word):
-            return "max" if _LARGER.fullmatch(word) else "min"
+        if _LARGER.fullmatch(word):
+            return "max"
+        if _SMALLER.fullmatch(word):
+            return "min"
     return None
 
 

@@ -32,6 +32,7 @@ from mlflow_mleval.measures.inputs import (
     predicted,
     reaches_threshold,
     row_digests,
+    row_sizes,
     sums_of_both,
     weighted_rows,
 )
@@ -259,7 +260,7 @@ class Inputs:
         n, n_labels = self.true.shape
         widths = np.full(n, n_labels)
         if self.all_sparse:
-            widths = np.diff((self.true if self.score is None else self.score).indptr) + 1
+            widths = row_sizes(self.true if self.score is None else self.score) + 1
         for lo, hi in stretches(widths[rows], _STORED if self.all_sparse else _BLOCK):
             at = slice(lo, hi) if isinstance(rows, slice) else rows[lo:hi]
             parts = [None if m is None else m[at] for m in (self.true, self.score, self.pred)]
