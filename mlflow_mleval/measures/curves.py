@@ -451,12 +451,6 @@ def precision_at(counts: ScoreCounts, recalls: Array) -> Array:
     return ratio(wanted, np.where(wanted > 0, wanted + np.interp(-wanted, missed, wrong), 0), limit)
 
 
-def recall_at(counts: ScoreCounts, rates: Array) -> Array:
-    """The recall of one class at these false positive rates: the upper end where it jumps."""
-    tp, fp = (offsets(side[::-1]) for side in counts.whole.parts[0][2:])
-    return np.interp(rates * fp[-1], fp, tp) / tp[-1]
-
-
 def curve_table(
     counts: ScoreCounts | None, names: Sequence[Hashable], labels: Sequence[Hashable]
 ) -> pd.DataFrame:
@@ -509,12 +503,14 @@ def percent_curves(sums: Any) -> Mapping[str, Mapping[int, float]]:
         return {}
     by_name = {}
     whole = counts.pooled
-    steps = np.arange(101)
+    shares = np.arange(101) / 100
     (positives,), (negatives,) = whole.totals
     if positives:
-        by_name["precision_at_recall_percent"] = precision_at(whole, steps / 100)
+        by_name["precision_at_recall_percent"] = precision_at(whole, shares)
     if positives and negatives:
-        by_name["recall_at_false_positive_percent"] = recall_at(whole, steps / 100)
+        tp, fp = (offsets(side[::-1]) for side in whole.whole.parts[0][2:])
+        reached = np.interp(shares * fp[-1], fp, tp) / tp[-1]  # the upper end where it jumps
+        by_name["recall_at_false_positive_percent"] = reached
     curves = {name: dict(enumerate(values.tolist())) for name, values in by_name.items()}
     bins = reliability_table(counts, sums.confidence, (), ())
     if len(bins):

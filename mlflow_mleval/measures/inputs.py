@@ -172,9 +172,8 @@ class Propensities:
 
 # ---- digests of truth and splits -----------------------------------------------------------------
 
-# rows of a sparse matrix and cells of a dense one that are looked at together
-_ROWS = 1 << 14
-_CELLS = 1 << 18
+_ROWS = 1 << 14  # rows of a sparse matrix that are looked at together
+_CELLS = 1 << 18  # and cells of a dense one
 
 
 def row_digests(truth: Any) -> NDArray[np.uint64]:

@@ -533,9 +533,7 @@ def why_absent(
 
 
 def _no_probabilities(sums: Sums) -> str:
-    if sums.score_range is None:
-        return "no scores were given"
-    low, high = sums.score_range
+    low, high = sums.score_range or (0, 1)  # without scores an earlier reason holds
     if low >= 0 and high <= 1:
         return "it needs probabilities, and `y_score` is said to hold other scores"
     return f"it needs scores in [0, 1], and `y_score` reaches {sums.reach}"
