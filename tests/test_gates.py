@@ -333,8 +333,10 @@ def test_a_ledger_ships_at_the_level_that_is_left(logged):
 
 def test_quality_criteria_are_answered_beside(logged):
     criteria = "f1 >= 0.5 AND recall/mean > 0.999 AND f1 >= 0.96 AND judge_says >= 1 AND f1 ≈ 1"
-    MlflowClient().set_tag(logged["better"], "mlflow.genaiEvaluate.qualityCriteria", criteria)
+    tag = logged["better"], "mlflow.genaiEvaluate.qualityCriteria"
+    MlflowClient().set_tag(*tag, criteria)
     found = mleval.gate(logged["better"], logged["champion"], measures=MEASURES)
+    MlflowClient().delete_tag(*tag)
     assert found.criteria["answer"].tolist()[:2] == ["met", "missed"]
     assert found.criteria["answer"].tolist()[3:] == ["no values here", "not understood"]
     assert "f1 >= 0.5" in str(found) and "f1 &gt;= 0.5" in found.to_markdown()
