@@ -38,6 +38,7 @@ from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import CONVENTIONS, Conventions, known_measures
 from mlflow_mleval.sentences import some
 from mlflow_mleval.store import runs
+from mlflow_mleval.training import estimators
 from mlflow_mleval.training.cross_validation import (
     evaluate_folds,
     fold_predictions,
@@ -46,18 +47,7 @@ from mlflow_mleval.training.cross_validation import (
     without_scores,
 )
 from mlflow_mleval.training.delivery import Delivery, forget, harmless, warn, without_mlflow
-from mlflow_mleval.training.estimators import (
-    SCORE_METHODS,
-    Predictions,
-    dataset_name,
-    labels_of,
-    method_name,
-    params_of,
-    predict,
-    predicted,
-    sample,
-    scored,
-)
+from mlflow_mleval.training.estimators import SCORE_METHODS, Predictions
 from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
 from mlflow_mleval.validation import one_of, refuse_keywords
 
@@ -139,13 +129,8 @@ def autolog(
         _sklearn.stop()
         forget()
         return
-    options = {
-        "label_names": label_names,
-        "hierarchy": hierarchy,
-        "conventions": conventions,
-        "instances": log_instances,
-        **hierarchy_options,
-    }
+    options = hierarchy_options | {"label_names": label_names, "hierarchy": hierarchy}
+    options |= {"conventions": conventions, "instances": log_instances}
     logged = {"measures": measures, "log_instances": log_instances}
     sink = Sink(method, dataset, logged, silent, asynchronous)
     _sklearn.start(sink, options, eval_data)
@@ -183,21 +168,17 @@ Folds: TypeAlias = tuple[list[Predictions], Any, Any]
 
 @dataclass
 class Sink:
-    """Logs evaluations for a script that does not know of it.
-
-    `method` and `dataset` name all that is logged; `options` are those of `log_evaluation`;
-    `asynchronous` runs are written by a thread; `logged` are the names of what was evaluated.
-    """
+    """Logs evaluations for a script that does not know of it; `options` are those of
+    `log_evaluation`, `asynchronous` runs are written by a thread."""
 
     method: str | None = None
     dataset: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     silent: bool = False
     asynchronous: bool = False
-    logged: set[str] = field(default_factory=set)
+    logged: set[str] = field(default_factory=set)  #: names of what was evaluated
 
     def fail(self, what: str, error: Exception) -> None:
-        """Something was not logged."""
         self.warn(f"{what} was not logged. {type(error).__name__}: {error}")
 
     def warn(self, text: str) -> None:
@@ -216,16 +197,13 @@ class Sink:
         weights: Any = None,
     ) -> None:
         """Evaluate now, and log now or in the background: into the given run, else the active one,
-        else a new one, which is made in its experiment where a run holds a result already.
-
-        The names are made of the estimator and the data; with weights, it is another dataset.
-        """
+        else a new one, which is made in its experiment where a run holds a result already."""
         with harmless(what, self.fail):
             _tell()
-            self.logged.add(short := method_name(estimator))  # what fails is said, too
+            self.logged.add(short := estimators.method_name(estimator))  # what fails is said, too
             ev, facts = make()
-            names = self.method or short, self.dataset or dataset_name(X, Y, weights)
-            options, params = replace(facts, **self.options), params_of(estimator)
+            names = self.method or short, self.dataset or estimators.dataset_name(X, Y, weights)
+            options, params = replace(facts, **self.options), estimators.params_of(estimator)
             job = what, ev, names, runs.target(run_id), options, params
             if self.asynchronous:
                 _jobs.append((_writer().submit(_write_alone, *job), what, self))
@@ -291,19 +269,7 @@ _CHECKS = "sklearn.utils._param_validation"
 
 class Patches:
     """Wrappers that are on until `restore`, and on again after the next `wrap`; a copy in another
-    process is off. A function gets the same wrapper every time: names that a script has imported in
-    between stay good.
-
-    >>> import types
-    >>> module = types.SimpleNamespace(double=lambda x: 2 * x)
-    >>> before, patches = module.double, Patches()
-    >>> patches.wrap(module, "double", lambda original, x: original(x) + 1)
-    >>> module.double is before, module.double(3)  # what this package calls is no call of a script
-    (False, 6)
-    >>> patches.restore()
-    >>> module.double is before
-    True
-    """
+    process is off. A function always gets the same wrapper, which scripts may have imported."""
 
     def __init__(self) -> None:
         self.active = False
@@ -316,9 +282,8 @@ class Patches:
         return Patches, ()
 
     def wrap(self, owner: Any, name: str, hook: Callable[..., Any], *, through: str = "") -> None:
-        """Let calls of the user's script go to ``hook(original, *args, **kwargs)``; frames of the
-        module `through` pass a call on.
-        """
+        """Let calls of the user's script, also through frames of the module `through`, go to
+        ``hook(original, *args, **kwargs)``."""
         self.active = True
         for slot in (name, _SLOT + name):
             current = vars(owner).get(slot)
@@ -377,9 +342,8 @@ class Patches:
 
 
 def _called_by_user(through: str) -> bool:
-    """Whether the caller's caller is the script: no frame above it is one of scikit-learn or of
-    this package. The whole stack counts: scikit-learn calls what the script defines.
-    """
+    """Whether the caller's caller is the script, with no frame of scikit-learn or of this package
+    in the whole stack: scikit-learn calls what the script defines."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         module = frame.f_globals.get("__name__") or ""
@@ -402,25 +366,19 @@ def places_to_wrap(owners: Iterable[type], name: str) -> list[tuple[Any, str]]:
 
 
 class FitClock:
-    """Times fits without what MLflow's own autologging does around them. MLflow announces when one
-    of its wrappers calls the function that it wraps; all announcements are passed on.
-
-    >>> FitClock().timed(lambda estimator, x: x + 1, "an estimator", 1)[0]
-    2
-    """
+    """Times fits without what MLflow's own autologging does around them: MLflow announces when one
+    of its wrappers calls the function that it wraps. All announcements are passed on."""
 
     def __init__(self) -> None:
         self._local = threading.local()
         self._before: Any = AutologgingEventLogger()
 
     def start(self) -> None:
-        """Listen to MLflow."""
         if AutologgingEventLogger.get_logger() is not self:
             self._before = AutologgingEventLogger.get_logger()
             AutologgingEventLogger.set_logger(self)
 
     def stop(self) -> None:
-        """Listen no more."""
         if AutologgingEventLogger.get_logger() is self:
             AutologgingEventLogger.set_logger(self._before)
 
@@ -499,9 +457,8 @@ class _LastFit:
 
 
 class SklearnAutolog:
-    """The wrappers around scikit-learn and what they remember; there is one, and `start` changes
-    its options: the sink, those of `evaluate`, and what to evaluate on after each fit.
-    """
+    """The wrappers around scikit-learn and what they remember; `start` changes the options of the
+    only one."""
 
     sink: Sink
 
@@ -519,8 +476,7 @@ class SklearnAutolog:
         self._said.clear()
         if was_on := self.patches.active:
             sink.logged |= self.sink.logged
-        self.sink, self.options = sink, options
-        self.eval_data = eval_data
+        self.sink, self.options, self.eval_data = sink, options, eval_data
         wrap, module = self.patches.wrap, sys.modules[_VALIDATION]
         self._clock.start()
         for owner in (module, model_selection):
@@ -567,12 +523,10 @@ class SklearnAutolog:
             )
 
     def _concerns(self, estimator: Any, Y: Any) -> bool:
-        """Whether this is a classification of label sets, or of one label of several classes; why
-        it is none is said once.
-        """
+        """Whether this is a classification, of label sets or of one label; why not is said once."""
         try:
             regressor, classifier = is_regressor(estimator), is_classifier(estimator)
-            labels, columns = labels_of(Y), (*np.shape(Y), 0)[1]
+            labels, columns = estimators.labels_of(Y), (*np.shape(Y), 0)[1]
         except Exception:  # no estimator: scikit-learn will say so
             return False
         if not regressor and (isinstance(labels, int) or (classifier and labels is not None)):
@@ -599,10 +553,10 @@ class SklearnAutolog:
         if not self._concerns(estimator, Y):
             return result
         with harmless("a fit", self.sink.fail):
-            self._fitted[method_name(estimator)] = None
+            self._fitted[estimators.method_name(estimator)] = None
             of_mlflow = getattr(estimator, _MLFLOW_RUN, None)
             run_id = of_mlflow if of_mlflow != before else runs.target()
-            self._fits[estimator] = _LastFit(run_id, sample(X, Y), seconds)
+            self._fits[estimator] = _LastFit(run_id, estimators.sample(X, Y), seconds)
         if is_search:
             params = {k: v for k, v in kwargs.items() if k not in ("X", "y", "Y")}
             self._search(estimator, X, Y, cv, params)
@@ -644,14 +598,14 @@ class SklearnAutolog:
             if estimator not in self._fits and not self.patches.wraps(type(estimator), "fit"):
                 raise RuntimeError("its class is newer than autolog(), which must see it fit.")
             fit = self._fits.setdefault(estimator, _LastFit())
-            key = sample(X, Y)
-            weighted = key if weights is None else (*key, *sample(weights))
+            key = estimators.sample(X, Y)
+            weighted = key if weights is None else (*key, *estimators.sample(weights))
             if key == fit.training or weighted in fit.evaluated:
                 return
             fit.evaluated.add(weighted)
 
             def evaluation() -> Evaluated:
-                labels, trained = labels_of(Y), getattr(estimator, "classes_", None)
+                labels, trained = estimators.labels_of(Y), getattr(estimator, "classes_", None)
                 if isinstance(labels, list) and trained is not None:
                     labels = np.asarray(trained).tolist()
                 predictions = _predicted_labels(estimator, X, Y, labels)
@@ -688,15 +642,15 @@ class SklearnAutolog:
             return original(*args, **kwargs)
         asked = call.get("return_estimator", False)
         result = original(**call | {"return_estimator": True})
-        estimators = result["estimator"] if asked else result.pop("estimator")
+        fitted = result["estimator"] if asked else result.pop("estimator")
         X, Y, splits = call["X"], call["y"], call["cv"].splits
 
         def folds(labels: Any) -> Folds:
             predictions = []
-            for i, (fitted, (_, test)) in enumerate(zip(estimators, splits, strict=True)):
+            for i, (model, (_, test)) in enumerate(zip(fitted, splits, strict=True)):
                 try:
                     rows, truth = _safe_indexing(X, test), _safe_indexing(Y, test)
-                    predictions.append(_predicted_labels(fitted, rows, truth, labels))
+                    predictions.append(_predicted_labels(model, rows, truth, labels))
                 except Exception as error:
                     raise RuntimeError(f"fold {i} gives no predictions ({error}).") from error
             return predictions, splits, result["fit_time"]
@@ -716,10 +670,10 @@ class SklearnAutolog:
             y_score, y_pred, is_probability = None, None, True
             of_sets = isinstance(labels, int)
             if way == "predict":
-                y_pred = predicted(result, labels)
+                y_pred = estimators.predicted(result, labels)
             else:
                 own = list(map(np.unique, np.asarray(Y).T)) if of_sets else labels
-                y_score, is_probability = scored(result, way, own, labels)
+                y_score, is_probability = estimators.scored(result, way, own, labels)
                 y_pred = y_score > SCORE_METHODS[way] if of_sets else None
             predictions = []
             for _, test in splits:
@@ -765,7 +719,7 @@ class SklearnAutolog:
         """Log what was predicted for each fold, which is asked for with the labels of Y."""
 
         def evaluation() -> Evaluated:
-            labels, truth = labels_of(Y), Y if hasattr(Y, "shape") else np.asarray(Y)
+            labels, truth = estimators.labels_of(Y), Y if hasattr(Y, "shape") else np.asarray(Y)
             predictions, splits, times = folds(labels)
             self.sink.warn(without_scores(predictions))
             ev = evaluate_folds(predictions, truth, splits, times, **self._options(labels))
@@ -818,7 +772,7 @@ def _predicted_labels(estimator: Any, X: Any, Y: Any, labels: Any) -> Prediction
         warnings.simplefilter("ignore")
         if isinstance(labels, list) and hasattr(estimator, "classes_"):
             refuse_unseen(Y, np.asarray(estimator.classes_).tolist())
-        return predict(estimator, X, labels)
+        return estimators.predict(estimator, X, labels)
 
 
 _sklearn = SklearnAutolog()

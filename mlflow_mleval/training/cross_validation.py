@@ -126,8 +126,7 @@ def cross_validate(
     >>> cross_validate(KNeighborsClassifier(), X, Y, cv=5, log=False)
     Evaluation(60 instances, 3 labels, 5 folds, f1 0.7178, hamming_loss 0.2556)
     """
-    further = (*OPTIONS, "train_labels", "probabilities")
-    refuse_keywords(cross_validate, hierarchy_options, further)
+    refuse_keywords(cross_validate, hierarchy_options, (*OPTIONS, "train_labels", "probabilities"))
     one_of(conventions, "conventions", CONVENTIONS)
     refuse_regressor(estimator)
     n_labels: int | list[Any]
@@ -155,26 +154,18 @@ def cross_validate(
     )
     if reason := without_scores(predictions):
         warnings.warn(store.redacted(reason), stacklevel=2)
-    ev = evaluate_folds(
-        predictions,
-        Y,
-        splits,
-        fit_times,
-        label_names=label_names,
-        hierarchy=hierarchy,
-        conventions=conventions,
-        sample_weight=sample_weight,
-        **hierarchy_options,
-    )
+    options = hierarchy_options | {"label_names": label_names, "hierarchy": hierarchy}
+    options |= {"conventions": conventions, "sample_weight": sample_weight}
+    ev = evaluate_folds(predictions, Y, splits, fit_times, **options)
     clusters = groups if clusters is None else clusters
     if clusters is not None:
         from mlflow_mleval.analysis.measure_intervals import with_clusters
 
         ev = with_clusters(ev, np.asarray(clusters)[present(ev.instances).index])
     if log:
-        options = replace(split_facts(Y, splits), log_instances=log_instances)
+        facts = replace(split_facts(Y, splits), log_instances=log_instances)
         names = present(method), present(dataset)
-        payload = payload_of(ev, *names, options, params=params_of(estimator))
+        payload = payload_of(ev, *names, facts, params=params_of(estimator))
         if warning := Delivery().send("the evaluation", payload, target, experiment_name):
             warnings.warn(f"{warning}. Or pass it to mleval.log_evaluation.", stacklevel=2)
     return ev
@@ -183,21 +174,11 @@ def cross_validate(
 def fold_predictions(
     estimator: Any, X: Any, Y: Any, n_labels: int | list[Any], **options: Any
 ) -> tuple[list[Predictions], Splits, Any]:
-    """Predictions for each fold's test rows, the (train, test) rows of each fold, and the seconds
-    to fit each.
-
-    Of one label, `n_labels` are its classes. The options are those of scikit-learn's function.
-    """
-    results = model_selection.cross_validate(
-        _Fold(estimator, n_labels),
-        X,
-        Y.toarray() if sparse.issparse(Y) else Y,
-        scoring=_Fold.score,
-        return_estimator=True,
-        return_indices=True,
-        error_score="raise",
-        **options,
-    )
+    """Predictions for each fold's test rows, the (train, test) rows, and the seconds to fit each.
+    Of one label, `n_labels` are its classes; the options are those of scikit-learn's function."""
+    fold, dense = _Fold(estimator, n_labels), Y.toarray() if sparse.issparse(Y) else Y
+    options |= {"scoring": _Fold.score, "return_estimator": True, "return_indices": True}
+    results = model_selection.cross_validate(fold, X, dense, error_score="raise", **options)
     splits = list(zip(*(results["indices"][side] for side in ("train", "test")), strict=True))
     return [fold.predictions_ for fold in results["estimator"]], splits, results["fit_time"]
 
@@ -287,8 +268,7 @@ class _Fold(BaseEstimator):
 def refuse_unseen(y: Any, trained: Collection[Any]) -> None:
     """Raise ValueError where a class is tested that was not trained on."""
     tested = classes_of(y, "Y")
-    unseen = [name for name in np.unique(tested).tolist() if name not in trained]
-    if unseen:
+    if unseen := [name for name in np.unique(tested).tolist() if name not in trained]:
         raise ValueError(
             f"`Y` must hold classes that were trained on, got {some(map(repr, unseen), 8)} among "
             f"the test rows only ({int(np.isin(tested, unseen).sum())} such rows). Take fewer or "
@@ -311,12 +291,8 @@ class Scoring:
     def __call__(self, estimator: Any, X: Any, Y: Any) -> dict[str, float]:
         refuse_regressor(estimator)
         one = is_vector(Y)
-        options: dict[str, Any] = {
-            "conventions": self.conventions,
-            "hierarchy": self.hierarchy,
-            "instances": False,
-            **self.hierarchy_options,
-        }
+        options: dict[str, Any] = {"conventions": self.conventions, "hierarchy": self.hierarchy}
+        options |= {"instances": False, **self.hierarchy_options}
         if one:
             options["label_names"] = classes = np.asarray(estimator.classes_).tolist()
             refuse_unseen(Y, classes)
@@ -381,11 +357,7 @@ def scoring(
 
 
 def scorer_key(measure: str) -> str:
-    """What scikit-learn's results call a measure: the larger must be the better.
-
-    >>> scorer_key("f1"), scorer_key("hamming_loss")
-    ('f1', 'neg_hamming_loss')
-    """
+    """What scikit-learn's results call a measure: the larger must be the better."""
     return f"neg_{measure}" if MEASURES[measure].sign < 0 else measure
 
 
@@ -427,8 +399,7 @@ def log_search(
         The run holds another result already; or the store has failed, and the result is kept in the
         folder that the text names.
     """
-    results = getattr(search, "cv_results_", None)
-    if results is None:
+    if (results := getattr(search, "cv_results_", None)) is None:
         raise ValueError("`search` must be fitted, got one without cv_results_.")
     if not isinstance(search.scoring, Scoring):
         raise ValueError(

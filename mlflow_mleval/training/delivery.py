@@ -1,6 +1,5 @@
-"""Results go to the store in bounded time, else to a local folder; nothing done beside a training
-touches it.
-"""
+"""Results go to the store in bounded time, else to a folder; what is done beside a training does
+not touch it."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import mlflow
 import numpy as np
@@ -33,8 +32,7 @@ from mlflow_mleval.store import budget, runs, schema, store
 from mlflow_mleval.store.store import alone
 from mlflow_mleval.validation import check_paths, present
 
-# --------------------------------------------------------------------------------------------------
-# Results that a store did not take: kept in a local folder, and brought in later, exactly once.
+# ---- results that the store did not take: kept in a folder, and brought in later -----------------
 
 #: The setting that names the folder, and what it is without.
 SETTING, FOLDER = "MLEVAL_UNSENT", "mleval_unsent"
@@ -109,10 +107,8 @@ def send_unsent(
     experiment_name: str | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Sent:
-    """Bring the results of a folder into the store, each exactly once, also of copies of a folder
-    and after an interruption, and remove each from the folder when it is there. New runs go to the
-    experiment that is named, else to that for which a result was made.
-    """
+    """Move the results of a folder into the store, each exactly once, also of copies of a folder
+    and after an interruption: to the experiment that is named, else to that of the result."""
     folder, counts = Path(folder), [0, 0]
     if not (paths := sorted(folder.glob(_PATTERN))):
         raise ImportFileError(
@@ -194,41 +190,29 @@ def _claimants(
     return [run for run in same if not whole or runs.holds_result(run.data.tags)]
 
 
-# --------------------------------------------------------------------------------------------------
-# Results go to the store in bounded time, else to a local folder: a training never waits for a
-# store that is broken.
+# ---- results go to the store in bounded time: a training never waits -----------------------------
 
 T = TypeVar("T")
 #: Seconds after which a store that failed is asked again.
 _AGAIN = 60.0
 #: At most so long, a store that failed is given to answer one small question.
 _PROBE = 2.0
-
-
-class _Trouble(NamedTuple):
-    """A store that failed: nothing goes there until it answers again."""
-
-    reason: str
-    until: float
-
-
-_troubles: dict[str, _Trouble] = {}
+#: Why nothing goes to a store that failed, and until when it is not asked, by its address.
+_troubles: dict[str, tuple[str, float]] = {}
 
 
 class Delivery:
-    """One evaluation's dealings with the store.
-
-    `reason` is why nothing goes to the store any more, empty where all is well; `error` is what
-    this delivery met, `news` whether it is the first to. With `now` a store that has failed is
-    asked even if its time has not come; `seconds` are those to wait in all, or, `renewed`, for each
-    request.
-    """
+    """One evaluation's dealings with the store. With `now` one that has failed is asked even if its
+    time has not come; `seconds` are those to wait in all, or, `renewed`, for each request."""
 
     def __init__(
         self, *, now: bool = False, seconds: float | None = None, renewed: bool = False
     ) -> None:
-        self.reason, self.news = "", False
+        #: Why nothing goes to the store any more, empty where all is well.
+        self.reason = ""
+        #: What this delivery met, and whether it is the first to.
         self.error: Exception | None = None
+        self.news = False
         self._uri, self._renewed = mlflow.get_tracking_uri(), renewed
         self._left = budget.seconds(budget.TRAINING) if seconds is None else seconds
 
@@ -237,8 +221,9 @@ class Delivery:
             store.connect(create=True).search_experiments(max_results=1)
 
         if (trouble := _troubles.get(self._uri)) is not None:
-            if time.monotonic() < trouble.until and not now:
-                self.reason = trouble.reason
+            reason, until = trouble
+            if time.monotonic() < until and not now:
+                self.reason = reason
             self.ask(probe, None, _PROBE)
 
     def ask(self, question: Callable[[], T], otherwise: T, seconds: float | None = None) -> T:
@@ -257,7 +242,7 @@ class Delivery:
             refused = isinstance(error, runs.RunRefusedError)
             self.news = refused or self._uri not in _troubles
             if not refused:
-                _troubles[self._uri] = _Trouble(self.reason, time.monotonic() + _AGAIN)
+                _troubles[self._uri] = self.reason, time.monotonic() + _AGAIN
             return otherwise
         finally:
             self._left -= time.monotonic() - start
@@ -277,9 +262,7 @@ class Delivery:
         experiment_name: str | None,
         run: Run | None = None,
     ) -> str:
-        """Write to the store, else to the local folder; what the user must be told of that, empty
-        where there is nothing to tell.
-        """
+        """Write to the store, else to the local folder; what the user must be told, if anything."""
         payload = _made(payload)
         self.write(
             lambda: runs.write(payload, run_id=run_id, experiment_name=experiment_name, run=run)
@@ -289,8 +272,7 @@ class Delivery:
         again = ", and so is what follows until the store answers again"
         more = again if self._uri in _troubles else ""
         is_kept, text = _kept(payload, run_id, experiment_name, more)
-        told = self.news or not is_kept
-        return f"{what} was not logged. {self.reason} {text}" if told else ""
+        return f"{what} was not logged. {self.reason} {text}" if self.news or not is_kept else ""
 
 
 def in_bounded_time(act: Callable[[], T], seconds: float | None = None, renewed: bool = False) -> T:
@@ -312,9 +294,8 @@ def in_bounded_time(act: Callable[[], T], seconds: float | None = None, renewed:
 
 
 def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | None) -> str:
-    """Write to the store for a caller who asks for just that; returns the run's id. StoreError
-    says where the run cannot take the result, or in which folder it is kept.
-    """
+    """The id of the run that is written, for a caller who asks for just that. StoreError says why
+    the run cannot take the result, or in which folder it is kept."""
     if experiment_name is None:
         run_id = runs.target(run_id)  # here, for the thread that writes has no active run
     payload, uri = _made(payload), mlflow.get_tracking_uri()
@@ -361,8 +342,7 @@ def _made(payload: runs.Payload) -> runs.Payload:
     return replace(payload, files={path: runs.made(c) for path, c in payload.files.items()})
 
 
-# --------------------------------------------------------------------------------------------------
-# What is done beside a training must not touch it: not its random state, not its course.
+# ---- what is done beside a training touches neither its random state nor its course --------------
 
 
 @contextmanager
@@ -394,9 +374,8 @@ def harmless(what: str, fail: Callable[[str, Exception], None]) -> Iterator[None
 
 def without_mlflow() -> AbstractContextManager[None]:
     """Without MLflow's own autologging, which would log what is predicted for an evaluation."""
-    if autologging_utils._AUTOLOGGING_GLOBALLY_DISABLED:
-        return nullcontext()
-    return autologging_utils.disable_autologging()
+    is_off = autologging_utils._AUTOLOGGING_GLOBALLY_DISABLED
+    return nullcontext() if is_off else autologging_utils.disable_autologging()
 
 
 def warn(text: str) -> None:

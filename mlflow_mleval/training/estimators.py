@@ -38,16 +38,13 @@ SCORE_METHODS = {"predict_proba": 0.5, "decision_function": 0.0}
 @dataclass(frozen=True, eq=False)
 class Predictions:
     """What a model says about N instances: of K labels as matrices, of one label its classes, and
-    scores with a column for each class or of the second of two.
-
-    `without_score` says why there is no score; `is_probability` is of the scores of one label.
-    """
+    scores with a column for each class or of the second of two."""
 
     y_score: Any
     y_pred: Any
     predict_time: float | None = None
-    without_score: str = ""
-    is_probability: bool = True
+    without_score: str = ""  #: why there are no scores
+    is_probability: bool = True  #: of the scores of one label
 
     def evaluated(self, truth: Any, **options: Any) -> Evaluation:
         """Their evaluation, with the options of `evaluate`."""
@@ -59,11 +56,7 @@ class Predictions:
 
 def labels_of(Y: Any) -> int | list[Any] | None:
     """The number of labels of a matrix of 0 and 1 with several columns, the classes of one label;
-    None of anything else, as of measurements.
-
-    >>> labels_of([[0, 1], [1, 1]]), labels_of(["b", "a", "b"]), labels_of([0.5, 1.2]), labels_of([[0, 2], [1, 1]])
-    (2, ['a', 'b'], None, None)
-    """  # noqa: E501
+    None of anything else, as of measurements."""
     try:
         kind = type_of_target(Y)
         if kind == "multilabel-indicator":
@@ -75,7 +68,6 @@ def labels_of(Y: Any) -> int | list[Any] | None:
 
 
 def refuse_regressor(estimator: Any) -> None:
-    """Raise TypeError for what scikit-learn calls a regressor."""
     if _is_regressor(estimator):
         raise TypeError(
             f"`estimator` must be a classifier, got {type(estimator).__name__}: mleval evaluates "
@@ -87,28 +79,14 @@ def _is_regressor(estimator: Any) -> bool:
     return hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator)
 
 
-def _is_refitted(estimator: Any) -> bool:
-    return isinstance(estimator, BaseSearchCV) and hasattr(estimator, "best_estimator_")
-
-
 def predict(estimator: Any, X: Any, labels: int | Sequence[Any]) -> Predictions:
-    """Label predictions and scores of a fitted estimator; `labels` is K, or the classes of one.
-
-    Scores come from ``predict_proba``, else from ``decision_function``, else from the estimators by
-    label. A class that the estimator does not know has the probability 0; scores that cannot be
-    used are left out with the reason.
-
-    >>> from sklearn.neighbors import KNeighborsClassifier
-    >>> model = KNeighborsClassifier(2).fit([[0], [1], [2]], [[0, 1], [0, 0], [0, 1]])
-    >>> predict(model, [[0.1]], 2).y_score
-    array([[0. , 0.5]])
-    >>> model = KNeighborsClassifier(1).fit([[0], [1]], ["a", "b"])
-    >>> predict(model, [[0.1]], ["a", "b", "c"]).y_score
-    array([[1., 0., 0.]])
-    """
+    """Label predictions and scores of a fitted estimator, or why it gives no scores. `labels` is K,
+    or the classes of one label: one that the estimator does not know has the probability 0."""
     start = time.perf_counter()
     # those of others, such as of imbalanced-learn, may do more than transform and ask the last step
-    while type(estimator) is Pipeline or _is_refitted(estimator):
+    while type(estimator) is Pipeline or (
+        isinstance(estimator, BaseSearchCV) and hasattr(estimator, "best_estimator_")
+    ):
         if type(estimator) is Pipeline:
             X = estimator[:-1].transform(X) if len(estimator) > 1 else X
             estimator = estimator[-1]
@@ -181,9 +159,8 @@ def predicted(raw: Any, labels: int | Sequence[Any]) -> Any:
 
 
 def scored(raw: Any, way: str, trained: Any, labels: int | Sequence[Any]) -> tuple[Any, bool]:
-    """What a method of an estimator with these classes gives as scores of all classes or labels,
-    and whether they are probabilities of classes.
-    """
+    """Scores of all classes or labels, of what a method of an estimator with these classes gives,
+    and whether they are probabilities of classes."""
     is_probability = way == "predict_proba"
     if isinstance(labels, int):
         by_label = trained if isinstance(trained, list) else [trained]
@@ -210,13 +187,8 @@ def column(values: Any) -> AnyArray:
 
 
 def as_matrix(raw: Any, n_labels: int, classes: Sequence[Any] | None = None) -> Any:
-    """Predictions or scores as a matrix N x K, whatever they come as: an array, scipy.sparse, a
-    table; one column of lists; or a list of K arrays, (N, 2), (N, 1) where only one class occurred,
-    or (N,). `classes` are those of each label in the columns of such an array, by default 0 and 1.
-
-    >>> as_matrix([np.array([[0.3, 0.7]]), np.array([[1.0]])], 2, classes=[[0, 1], [0]])
-    array([[0.7, 0. ]])
-    """
+    """A matrix N x K of what comes as an array, scipy.sparse, a table, a column of lists, or a list
+    of K arrays, (N,), (N, 2) or, of one class, (N, 1); `classes` are each label's, else 0 and 1."""
     own = classes or [None] * n_labels
     is_list = isinstance(raw, (list, tuple)) and len(raw) == n_labels
     if is_list and all(hasattr(part, "shape") for part in raw):
@@ -276,9 +248,8 @@ _PLACE = re.compile(r" at 0x[0-9a-f]+")
 
 
 class _Shown:
-    """A value as scikit-learn shows it, of whatever type of number, and of an estimator what makes
-    another method of it; stands for values in lists.
-    """
+    """A value, also in lists, as scikit-learn shows it, of whatever type of number; of an estimator
+    what makes another method of it."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -311,13 +282,7 @@ class _Tuned:
 
 def method_name(estimator: Any) -> str:
     """What scikit-learn shows of an estimator, without seeds and the like; of a search what it
-    searches, with the parameters that it tunes. A long name is cut, and ends with a digest.
-
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.multiclass import OneVsRestClassifier
-    >>> method_name(OneVsRestClassifier(LogisticRegression(C=10, random_state=1)))
-    'OneVsRestClassifier(estimator=LogisticRegression(C=10))'
-    """
+    searches, with the parameters that it tunes. A long name is cut, and ends with a digest."""
     if tuned := _tuned(estimator):
         estimator = clone(estimator.estimator).set_params(**dict.fromkeys(tuned, _Tuned()))
     name = _shown(estimator)
@@ -328,13 +293,7 @@ def method_name(estimator: Any) -> str:
 
 def params_of(estimator: Any) -> dict[str, str]:
     """The parameters of a run: the whole name as ``estimator``, and each parameter, seeds too, as
-    text; of a search those of the winner. What changes no result is left out.
-
-    >>> from sklearn.neighbors import KNeighborsClassifier
-    >>> params = params_of(KNeighborsClassifier(7, n_jobs=2))
-    >>> params["estimator"], params["n_neighbors"]
-    ('KNeighborsClassifier(n_neighbors=7)', '7')
-    """
+    text; of a search those of the winner. What changes no result is left out."""
     if _tuned(estimator):
         estimator = getattr(estimator, "best_estimator_", estimator.estimator)
     params = {"estimator": _shown(estimator)}
@@ -367,12 +326,8 @@ def _tuned(estimator: Any) -> set[str]:
 
 
 def dataset_name(X: Any, Y: Any, weights: Any = None) -> str:
-    """Instances, labels (or classes) and a digest of a sample of both, such as ``569x6
-    labels-1a2b3c4d``; with that of weights.
-
-    >>> dataset_name(np.zeros((5, 3)), np.eye(5)) == dataset_name(np.zeros((5, 3)), np.eye(5))
-    True
-    """
+    """Instances, labels (or classes) and a digest of a sample of both, and of weights, such as
+    ``569x6 labels-1a2b3c4d``."""
     if is_vector(Y):
         name = f"{len(Y)}x{len(np.unique(classes_of(Y, 'Y')))} classes"
     else:
@@ -423,7 +378,11 @@ def evaluate_output(
         if others := sorted({"threshold", "conventions", "scores"} & config.keys()):
             name = f"`evaluator_config[{others[0]!r}]`"
             raise ValueError(f"{name} must be left out for sets of classes.")
-        return _of_sets(truth, *_output(dataset, model, config), **options), estimator
+        output, seconds = _output(dataset, model, config)
+        sets, hierarchy = output["predictions"], options.pop("hierarchy")
+        sets = list(sets if isinstance(sets, list) else column(sets))
+        options["predict_time"] = seconds
+        return evaluate_hierarchical(list(truth), sets, hierarchy, **options), estimator
     named = config.get("predictions"), config.get("scores")
     if named == (None, None) and hasattr(estimator, "classes_" if one_label else "predict"):
         names = np.asarray(estimator.classes_).tolist() if names is None else names
@@ -438,22 +397,9 @@ def evaluate_output(
     return predictions.evaluated(truth, label_names=names, **options), estimator
 
 
-def _of_sets(
-    truth: AnyArray,
-    output: Mapping[str, Any],
-    seconds: float | None,
-    hierarchy: Any,
-    **options: Any,
-) -> Evaluation:
-    sets = output["predictions"]
-    sets = list(sets if isinstance(sets, list) else column(sets))
-    return evaluate_hierarchical(list(truth), sets, hierarchy, predict_time=seconds, **options)
-
-
 def _estimator(model: Any) -> Any:
     """The scikit-learn estimator that was logged with ``predict``, else None."""
-    about = getattr(getattr(model, "metadata", None), "flavors", {})
-    flavor = about.get("python_function", {})
+    flavor = getattr(getattr(model, "metadata", None), "flavors", {}).get("python_function", {})
     predicts = flavor.get("predict_fn", "predict") == "predict"
     is_known = flavor.get("loader_module") == "mlflow.sklearn" and predicts
     return model.get_raw_model() if is_known else None
@@ -511,8 +457,7 @@ def _options(is_tree: bool, dataset: Any, config: Mapping[str, Any]) -> dict[str
             f"{type(hierarchy).__name__}. Pass mleval.Hierarchy(edges)."
         )
     if isinstance(weights, str):
-        data = dataset.features_data
-        weights = column(_chosen(data, weights, "sample_weights", "the data"))
+        weights = column(_chosen(dataset.features_data, weights, "sample_weights", "the data"))
     wanted = expand(config.get("measures") or ())
     if asked := [m for m in wanted if m in MEASURES and MEASURES[m].asked]:
         options["measures"] = asked

@@ -58,12 +58,9 @@ class MlevalEvaluator(ModelEvaluator):
     def can_evaluate(
         cls, *, model_type: str, evaluator_config: Mapping[str, Any], **kwargs: Any
     ) -> bool:
-        """Whether the type is one of ours: everybody else's evaluations stay as they are.
-
-        Where no evaluator is named, MLflow asks all of them while it resolves them; those that are
-        named are asked by `_evaluate` alone. Only then a type of MLflow's is evaluated, too, and
-        another one is a warning, for MLflow does not say what was wrong with it.
-        """
+        """Whether the type is one of ours, or, where mleval is named, ``"classifier"``; another one
+        is a warning then, for MLflow does not say what was wrong with it."""
+        # Where no evaluator is named, MLflow asks all of them while it resolves them.
         is_named = sys._getframe(1).f_code.co_name == "_evaluate"
         if is_named and model_type not in MODEL_TYPES:
             types = ", ".join(map(repr, MODEL_TYPES))
@@ -82,17 +79,7 @@ class MlevalEvaluator(ModelEvaluator):
         model_id: str | None = None,
         **further: Any,
     ) -> EvaluationResult:
-        """Evaluate and log; see `mlflow.models.evaluation.ModelEvaluator` for the arguments.
-
-        Raises
-        ------
-        ValueError, TypeError
-            An unknown option, truth or predictions missing or in a shape that cannot be used; the
-            text says what can.
-        StoreError
-            The run holds another result; or the store has failed, and the result is kept as by
-            `log_evaluation`.
-        """
+        """Evaluate and log; see `mlflow.models.evaluation.ModelEvaluator` for the arguments."""
         from mlflow_mleval.measures.registry import MEASURES, known_measures
         from mlflow_mleval.store import schema
         from mlflow_mleval.training.estimators import HIERARCHICAL, evaluate_output

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
-from mlflow import MlflowClient
 from mlflow.entities import Feedback
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
@@ -149,7 +148,14 @@ def evaluate_answers(
         }
         logged = LogOptions(log_instances=True, tags=about)
         payload = payload_of(ev, *pair, logged, model_id=model or measured.get(source))
-        run_id = _log(client, payload, experiment_name or experiment)
+        where = experiment_name or experiment
+        experiment_id = store.ensure_experiment(client, where)
+        of_source = f"tags.`{schema.TAG_ANSWERS_OF}` = '{source}'"
+        before = store.search(client, [experiment_id], of_source)
+        run_id = runs.write(payload, experiment_name=where)
+        for old in before:  # those that the same call made
+            if old.data.tags.get(schema.TAG_LABELS) == about[schema.TAG_LABELS]:
+                client.delete_run(old.info.run_id)
         evaluated.append(EvaluatedAnswers(source, run_id, *pair, ev, notes))
     return evaluated
 
@@ -162,8 +168,7 @@ def _labels(answers: Iterable[_LabelSets], hierarchy: Hierarchy | None) -> list[
     """All labels that occur, which the hierarchy must know."""
     sets = [labels for true, guess, _ in answers for labels in (*true, *guess)]
     labels = sorted(frozenset().union(*sets))
-    strangers = [name for name in labels if hierarchy is not None and name not in hierarchy]
-    if strangers:
+    if strangers := [name for name in labels if hierarchy is not None and name not in hierarchy]:
         raise ValueError(f"`hierarchy` must hold all labels, got no {some(map(repr, strangers))}.")
     return labels
 
@@ -193,18 +198,6 @@ def _label_sets(raw: RawAnswers, run_id: str) -> _LabelSets:
         text = f"The run counted {raw.counted:,} answers, and the store holds {n:,}"
         notes.append(f"{text}: the evaluation is about these.")
     return true, predicted, tuple(notes)
-
-
-def _log(client: MlflowClient, payload: runs.Payload, experiment_name: str) -> str:
-    """Log the evaluation in place of those that the same call made before."""
-    experiment_id = store.ensure_experiment(client, experiment_name)
-    source, labels = (payload.tags[tag] for tag in (schema.TAG_ANSWERS_OF, schema.TAG_LABELS))
-    children = store.search(client, [experiment_id], f"tags.`{schema.TAG_ANSWERS_OF}` = '{source}'")
-    run_id = runs.write(payload, experiment_name=experiment_name)
-    for old in children:
-        if old.data.tags.get(schema.TAG_LABELS) == labels:
-            client.delete_run(old.info.run_id)
-    return run_id
 
 
 # ---- scorers -------------------------------------------------------------------------------------
@@ -325,8 +318,7 @@ class _Reader:
         self, kind: str, true: set[str], order: Sequence[str], chosen: list[str]
     ) -> Evaluation:
         if kind == _TREE:
-            h = present(self.hierarchy)
-            return evaluate_hierarchical([sorted(true)], [sorted(order)], h)
+            return evaluate_hierarchical([sorted(true)], [sorted(order)], present(self.hierarchy))
         names = self.label_names or sorted(true.union(order)) or ["none"]
         if strangers := sorted(true.union(order).difference(names)):
             raise ValueError(f"there is no label {some(map(quoted, strangers))} in `labels`.")

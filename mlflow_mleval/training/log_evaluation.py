@@ -148,10 +148,7 @@ def log_evaluation(
 
 @dataclass(frozen=True)
 class LogOptions:
-    """What of an Evaluation is logged, and what is known of it beside: as in `log_evaluation`.
-
-    `truth` is that of the whole dataset where folds test only a part of it, or parts twice.
-    """
+    """What of an Evaluation is logged, and what is known of it beside: as in `log_evaluation`."""
 
     measures: Iterable[str] | None = None
     log_instances: bool = False
@@ -160,7 +157,7 @@ class LogOptions:
     clusters: ArrayLike | None = None
     selected_among: int | None = None
     tags: Mapping[str, str] | None = None
-    truth: Any = None
+    truth: Any = None  #: of the whole dataset, where folds test only a part of it, or parts twice
 
 
 #: By store and run, the epochs of trainings that are not in the store yet.
@@ -175,9 +172,7 @@ def _refuse_others(ev: Any) -> None:
 def payload_of(
     ev: Evaluation, method: str, dataset: str, options: LogOptions, **more: Any
 ) -> runs.Payload:
-    """What `log_evaluation` writes, with its checks, without asking the store; with more that a
-    payload holds.
-    """
+    """What `log_evaluation` writes, checked without asking the store; more that a payload holds."""
     from mlflow_mleval.report.content.run import description
     from mlflow_mleval.training.run_content import RunContent
 
@@ -217,9 +212,7 @@ def payload_of(
 
 
 def _digests(options: LogOptions, ev: Evaluation) -> dict[str, str]:
-    """As tags, the digests of the whole truth, of which the folds of the evaluation test parts, and
-    of which instances each fold tests.
-    """
+    """As tags, the digests of the whole truth, and of which instances each fold tests."""
     tags = {}
     if (truth := options.truth) is not None:
         one, names = ev.kind == ONE_LABEL, ev.label_names
@@ -327,9 +320,7 @@ def log_profile(
         tables.append(profile_rows(family, "hard", curve.index, curve.to_numpy()))
     errors = np.average(profiles.errors[pair], axis=0, weights=rows.sum(axis=1))
     text = pd.concat([*tables, error_rows("hard", errors)]).to_csv(index=False)
-    identity = dict(tags or {}) | {
-        schema.TAG_PROFILE: schema.encode_profile(rows.tolist(), numbers)
-    }
+    identity = {**(tags or {}), schema.TAG_PROFILE: schema.encode_profile(rows.tolist(), numbers)}
     if numbers:
         sizes = [] if n_train is None else np.broadcast_to(n_train, len(rows)).tolist()
         identity[schema.TAG_FOLD_SIZES] = schema.encode_fold_sizes(rows.sum(axis=1), sizes)

@@ -71,7 +71,6 @@ class RunContent:
 
     @cached_property
     def result(self) -> RunReport:
-        """What the evaluation says."""
         ratio = None
         if self.n_train:
             ratio = float(np.mean([self.ev.sums[key].n / n for key, n in self.n_train.items()]))
@@ -145,9 +144,7 @@ class RunContent:
         return files
 
     def data(self, report: RunReport) -> bytes:
-        """What programs read of the result, packed: of the same files the same bytes, so without
-        the time.
-        """
+        """What programs read of the result, packed without the time: the same bytes each time."""
         measures = json.dumps(self.measure_table(report.intervals), allow_nan=False)
         data: dict[str, str | bytes] = {"measures.json": measures}
         data["counts.parquet"] = _parquet(self.counts)
@@ -166,7 +163,6 @@ class RunContent:
         return buffer.getvalue()
 
     def report(self, tags: Mapping[str, str]) -> RunReport:
-        """The report of the run."""
         digests = {"truth": schema.TAG_DATASET_DIGEST, "split": schema.TAG_SPLIT_DIGEST}
         provenance = {f"SHA-256 of the {of}": tags[t] for of, t in digests.items() if t in tags}
         provenance["versions"] = (
@@ -181,17 +177,14 @@ class RunContent:
         return replace(self.result, provenance=provenance, time=now, remarks=tuple(remarks))
 
     def measure_table(self, intervals: MeasureIntervals) -> dict[str, list[Any]]:
-        """One row a measure: its value, direction, and value over all instances with interval; None
-        where there is none.
-        """
-        table = pd.DataFrame(
-            [
-                (m, self.result.means.get(m), MEASURES[m].direction, MEASURES[m].family, v)
-                for m, v in self.ev.measures.items()
-            ],
-            columns=["measure", "value", "better", "family", "over_all_instances"],
-            index=[*self.ev.measures],
-        ).join(intervals.table[["ci_low", "ci_high"]])
+        """One row a measure, with its value over all instances and its interval, else None."""
+        rows = [
+            (m, self.result.means.get(m), MEASURES[m].direction, MEASURES[m].family, v)
+            for m, v in self.ev.measures.items()
+        ]
+        columns = ["measure", "value", "better", "family", "over_all_instances"]
+        table = pd.DataFrame(rows, [*self.ev.measures], columns)
+        table = table.join(intervals.table[["ci_low", "ci_high"]])
         if (statistics := self.result.statistics) is not None:
             ends = ["low", "high", "corrected_low", "corrected_high"]
             table = table.join(statistics.table[["std", *ends]])
@@ -276,16 +269,8 @@ def _parquet(table: pd.DataFrame, about: Mapping[bytes, str] = MappingProxyType(
 
 #: What is logged for each epoch where nobody chose, as far as the evaluation has it.
 EPOCH_MEASURES = (
-    "hamming_loss",
-    "subset_accuracy",
-    "f1",
-    "micro_f1",
-    "macro_f1",
-    "ranking_loss",
-    "average_precision",
-    "soft_hamming_loss",
-    "soft_subset_loss",
-    "soft_binomial_area",
+    *("hamming_loss", "subset_accuracy", "f1", "micro_f1", "macro_f1", "ranking_loss"),
+    *("average_precision", "soft_hamming_loss", "soft_subset_loss", "soft_binomial_area"),
     *SETS["one-label"],
 )
 #: Parameters of the loss profile for each epoch at most; each is a chart in MLflow.

@@ -167,7 +167,7 @@ def test_a_store_that_failed_is_left_alone_until_it_is_asked_again(db, monkeypat
         before = len(paths)
         script()
         assert len(paths) == before
-    trouble = delivery._Trouble("it was away", 0.0)
+    trouble = ("it was away", 0.0)
     monkeypatch.setitem(delivery._troubles, f"sqlite:///{db}", trouble)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{db}")
     monkeypatch.setenv("MLEVAL_TIMEOUT", "60")  # the machine may be busy

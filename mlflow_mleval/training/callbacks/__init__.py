@@ -1,7 +1,6 @@
 """Callbacks that log how a model develops while it is trained: one module a framework, each
 imported on first use, and here what all do: measures and a loss profile an epoch as metrics, and a
-full evaluation at the end.
-"""
+full evaluation at the end."""
 
 from __future__ import annotations
 
@@ -24,12 +23,7 @@ from mlflow_mleval.training.run_content import EpochMetrics, say
 from mlflow_mleval.validation import one_of, present, refuse_keywords
 
 #: The options of `evaluate` that need no hierarchy.
-_FLAT: dict[str, Any] = {
-    "label_names": None,
-    "conventions": "sklearn",
-    "threshold": 0.5,
-    "sample_weight": None,
-}
+_FLAT = {"label_names": None, "conventions": "sklearn", "threshold": 0.5, "sample_weight": None}
 #: Epochs that are faster than this share a request.
 _SECONDS = 1.0
 
@@ -65,23 +59,7 @@ class EpochLog:
         As in `evaluate`; weights are those of the validation data in their order, which must be
         evaluated at once and not in parts. Hierarchical measures are computed for each epoch only
         where `measures` or `best_by` name them.
-
-    Attributes
-    ----------
-    evaluation : Evaluation or None
-        The one at the end, once training has ended.
-    run_id : str or None
-        The run that is logged into.
-
-    Raises
-    ------
-    ValueError, TypeError
-        An unknown measure, a name that cannot be stored, an option out of range.
-
-    >>> EpochLog(method="net", dataset="yeast", measures=["f2"])  # doctest: +IGNORE_EXCEPTION_DETAIL
-    Traceback (most recent call last):
-    ValueError: `measures` must be one of 'hamming_loss', ...
-    """  # noqa: E501
+    """
 
     def __init__(
         self,
@@ -101,8 +79,8 @@ class EpochLog:
         self.method, self.dataset = method, dataset
         self.measures = None if measures is None else tuple(known_measures(measures, costs=False))
         self.best_by = None if best_by is None else one_measure(best_by, "best_by")
-        self.evaluation: Evaluation | None = None
-        self.run_id: str | None = None
+        self.evaluation: Evaluation | None = None  # the one at the end, once training has ended
+        self.run_id: str | None = None  # of the run that is logged into
         self._chosen_run = run_id
         chosen = [m for m in (*(self.measures or ()), self.best_by) if m is not None]
         asked = [m for m in chosen if MEASURES[m].asked]
@@ -142,9 +120,8 @@ class EpochLog:
             say("the store did not answer when the training began", delivery)
 
     def epoch(self, epoch: int, predict: Predict) -> None:
-        """An epoch, counted from 0, has ended; `predict` gives the truth and the scores of the
-        validation data, or their Evaluation, and is not called where nothing is logged.
-        """
+        """An epoch, counted from 0, has ended; `predict`, which is only called where something is
+        logged, gives the truth and the scores of the validation data, or their Evaluation."""
         if self.failure is not None:
             return
         with self.attempt(f"epoch {epoch} and later ones are not logged"):
@@ -172,9 +149,8 @@ class EpochLog:
                 self._sent = time.monotonic()
 
     def end(self, predict: Predict, epoch: int | None = None, *, among: int | None = None) -> None:
-        """Training has ended, with the model of this epoch, which it may have chosen among so many
-        by these very data.
-        """
+        """Training has ended with the model of this epoch, which it may have chosen, by these very
+        data, among so many."""
         if self.failure is not None:
             return
         with self.attempt("the evaluation at the end was not logged"):
@@ -200,25 +176,19 @@ class EpochLog:
         return harmless(what, self.fail)
 
     def fail(self, what: str, error: Exception) -> None:
-        """Something has failed: nothing more is done for this training, and the first time it is
-        said.
-        """
+        """Something has failed: the first time it is said, and nothing more is logged."""
         if self.failure is None:
             self.failure = error
             warn(f"mleval: {what}. {type(error).__name__}: {error}")
 
     def evaluate(self, truth: Any, scores: Any) -> Evaluation:
-        """The evaluation of a part of the validation data, which adds up with others; classes are
-        numbers of columns.
-        """
+        """The evaluation of a part of the validation data; classes are numbers of columns."""
         if len(truth.shape) == 1 and len(scores.shape) == 2 and scores.shape[1] > 1:
             self.name_labels(range(scores.shape[1]))  # a part may lack some of these classes
         return _evaluated((truth, scores), instances=False, **self._options)
 
     def name_labels(self, names: Sequence[Hashable]) -> None:
-        """The labels, or the classes in the order of the columns of the scores, where the user has
-        not named them.
-        """
+        """Labels or classes in the order of the scores' columns, where the user names none."""
         for options in (self._of_epoch, self._options):
             if options["label_names"] is None:
                 options["label_names"] = tuple(names)

@@ -1,6 +1,4 @@
-"""For LightGBM and CatBoost, whose callbacks are not told when a training ends: what a ``with``
-block trains.
-"""
+"""For LightGBM and CatBoost, which tell no callback when they end: what a ``with`` block trains."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A callback for the Trainer of Hugging Face's transformers, which is its ``compute_metrics``,
-too.
-"""
+"""A callback for the Trainer of Hugging Face's transformers, and its ``compute_metrics``."""
 
 from __future__ import annotations
 
@@ -90,10 +88,8 @@ class HuggingFaceCallback(TrainerCallback):
         if not compute_result or self._part is None:
             return {}
         self._latest, self._part = self._part, None
-        return chosen(
-            self._latest,
-            self.epochs.measures and {*self.epochs.measures, self.epochs.best_by or ""},
-        )
+        wanted = self.epochs.measures and {*self.epochs.measures, self.epochs.best_by or ""}
+        return chosen(self._latest, wanted)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any

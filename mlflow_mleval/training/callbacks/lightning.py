@@ -129,10 +129,8 @@ class LightningCallback(Callback):
         return truth, scores
 
     def _together(self, trainer: Trainer) -> Evaluation | None:
-        """The evaluation of all processes' parts.
-
-        Each takes part in it whatever has gone wrong, or the others would wait.
-        """
+        """The evaluation of all processes' parts. Each takes part in it whatever has gone wrong, or
+        the others would wait."""
         part: Any = None
         try:
             if self._trouble is not None:
@@ -176,8 +174,7 @@ def _is_training(trainer: Trainer) -> bool:
 
 def _own_rows(trainer: Trainer, which: int) -> int:
     """How many of this process's instances are its own; those behind them are repeated to make all
-    parts equally long.
-    """
+    parts equally long."""
     loaders: Any = trainer.val_dataloaders
     if not hasattr(loaders, "sampler"):
         loaders = list(loaders.values() if isinstance(loaders, dict) else loaders)[which]

@@ -1,6 +1,4 @@
-"""Searches of Optuna: every trial a child of the active run, which gets the evaluation of the
-best.
-"""
+"""Searches of Optuna: each trial a child of the active run, which gets the best's evaluation."""
 
 from __future__ import annotations
 

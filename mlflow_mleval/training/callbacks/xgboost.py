@@ -1,6 +1,4 @@
-"""A callback for XGBoost: `xgboost.train` with several labels, and `xgboost.XGBClassifier` with a
-matrix of labels.
-"""
+"""A callback for XGBoost: `train` with several labels, `XGBClassifier` with a matrix of labels."""
 
 from __future__ import annotations
 
@@ -71,9 +69,8 @@ class XGBoostCallback(xgboost.callback.TrainingCallback):
         return model
 
     def _predict(self, model: xgboost.Booster, best: int | None = None) -> Scored:
-        return self.Y, model.predict(
-            self._matrix, iteration_range=(0, 0 if best is None else best + 1)
-        )
+        rounds = (0, 0 if best is None else best + 1)  # (0, 0) are all
+        return self.Y, model.predict(self._matrix, iteration_range=rounds)
 
 
 def _best(model: Any) -> int | None:
