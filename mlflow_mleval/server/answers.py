@@ -1,6 +1,5 @@
 """What the process of a job makes: the answer to a selection and its parts, what a selection holds,
-the verdict of a gate, a stored report.
-"""
+the verdict of a gate, a stored report."""
 
 from __future__ import annotations
 
@@ -73,8 +72,7 @@ def make(job: Job, tell: Tell) -> Made:
     return made | {"texts": {name: zlib.compress(text, 1) for name, text in texts.items()}}
 
 
-# --------------------------------------------------------------------------------------------------
-# What goes wrong, and what may be done about it.
+# ---- what goes wrong, and what may be done about it ----------------------------------------------
 
 
 class TooManyError(StoreError):
@@ -140,9 +138,8 @@ def failure(error: Exception, job: Job) -> Made:
 
 
 def _ways_on(error: Exception, chosen: page.PageSelection) -> tuple[Ways, Choices]:
-    """The ways on, and of them the one that the page takes unasked, and says so: where all that
-    lacks is a direction, the proposed ones.
-    """
+    """The ways on, and the one that the page takes unasked, and says so: where only directions are
+    lacking, the proposed ones."""
     ways: Ways = ()
     if isinstance(error, UnclearError):
         ways = [
@@ -209,9 +206,9 @@ def _stages(tell: Tell) -> Callable[[str, str], Any]:
     return stage
 
 
-# --------------------------------------------------------------------------------------------------
-# A comparison and its parts. An answer holds, packed, what it was made of; each part is made of
-# that, and so are answers by other weights or fewer measures of the same runs.
+# ---- a comparison and its parts ------------------------------------------------------------------
+# An answer holds, packed, what it was made of; each part is made of that, and so are answers by
+# other weights or fewer measures of the same runs.
 
 
 @dataclass(frozen=True)
@@ -271,6 +268,10 @@ def _answer(job: Job, tell: Tell) -> Made:
         about.append({**told, "open": s.key in document.opened, "evidence": s.evidence})
         if s.key in (*document.opened, "doubts"):
             texts[f"section/{s.key}"] = word(fragment(s))
+    found = []
+    for at, why, ways in remedies(comparison.study, chosen.choices):
+        asked = [{"what": what, "query": chosen.adding(more).query} for what, more in ways]
+        found.append({"at": at, "why": why, "ways": asked})
     return {
         "reads": job["reads"],
         "made": held.made,
@@ -285,14 +286,7 @@ def _answer(job: Job, tell: Tell) -> Made:
         "methods": [plain(method) for method in comparison.order[:OFFERED]],
         "experiments": comparison.study.source["experiments"],
         "sections": about,
-        "remedies": [
-            {
-                "at": at,
-                "why": why,
-                "ways": [{"what": what, "query": chosen.adding(more).query} for what, more in ways],
-            }
-            for at, why, ways in remedies(comparison.study, chosen.choices)
-        ],
+        "remedies": found,
         "texts": texts,
         # not compressed: it shrinks by a quarter, in a third of the time of what a reader waits for
         "held": pickle.dumps(held, pickle.HIGHEST_PROTOCOL),
@@ -354,9 +348,7 @@ def chips(study: Any) -> list[Made]:
 
 
 def report_of(held: Held) -> tuple[Any, list[Any]]:
-    """The report about a comparison, and its sections with those that are made when they are asked
-    for.
-    """
+    """The report about a comparison; all sections, also those made when they are asked for."""
     comparison, study = held.comparison, held.comparison.study
     command = held.chosen.command
     made_by = provenance(command, study.source, list(study.runs["run_id"]), comparison.options)
@@ -375,9 +367,8 @@ def report_of(held: Held) -> tuple[Any, list[Any]]:
 
 
 def _part(job: Job, tell: Tell) -> Made:
-    """A part of an answer: a section, that over time also by each so many runs, the list of its
-    files, each of these, details.
-    """
+    """A part of an answer: a section (that over time also by each so many runs), the list of its
+    files, one of these, details."""
     held = compared(job, tell)
     kind, _, name = job["part"].partition("/")
     try:
@@ -437,8 +428,7 @@ def _store(job: Job, tell: Tell) -> Made:
     return {"run_id": run_id, "experiment_id": about["experiment_id"], "left_out": large}
 
 
-# --------------------------------------------------------------------------------------------------
-# What the chosen runs hold, and the form set to it.
+# ---- what the chosen runs hold, and the form set to it -------------------------------------------
 
 
 def _survey(job: Job, tell: Tell) -> Made:
@@ -465,9 +455,9 @@ def form_of(
     chosen: page.PageSelection, study: Any, survey: Any
 ) -> tuple[page.PageSelection, Any, list[tuple[str, page.PageSelection]]]:
     """To what the form is set, the study that this compares, None where it stops, and how it may be
-    set else: as it was asked, or where nobody has said yet how to read these runs, as the survey
-    proposes and the answer takes it, each direction declared, to be seen and confirmed.
-    """
+    set else."""
+    # As it was asked; where nobody has said yet how to read these runs, as the survey proposes and
+    # the answer takes it, each direction declared, to be seen and confirmed.
     ranked = survey.rankings
     asked = Selection.of(chosen.choices)
     if asked.is_ruled or len(ranked) != 1 or ranked[0].study is None:
@@ -491,8 +481,7 @@ def repeats_of(study: Any) -> str:
     return f"{span(study.n_repeats.min(), study.n_repeats.max())} repeats"
 
 
-# --------------------------------------------------------------------------------------------------
-# The gate: may this run replace that one?
+# ---- the gate: may this run replace that one? ----------------------------------------------------
 
 
 def _gate(job: Job, tell: Tell) -> Made:

@@ -1,8 +1,5 @@
-"""Who computes for the page: a job goes to a process of its own, and its answer is kept.
-
-One process of the server has the desk; the others send what they are asked to its door. A job's
-process knows no member: it comes with an address of the `Door` and a token, and asks MLflow there.
-"""
+"""Who computes for the page: a job goes to a process of its own, and its answer is kept. Such a
+process knows no member: it asks MLflow at the `Door` of the process that has the desk."""
 
 from __future__ import annotations
 
@@ -36,8 +33,7 @@ from mlflow_mleval.store.store import private
 if TYPE_CHECKING:
     from mlflow_mleval.server.page_selection import Job, Made
 
-# --------------------------------------------------------------------------------------------------
-# The process of a job: a fork of one that has everything imported.
+# ---- the process of a job: a fork of one that has everything imported ----------------------------
 
 #: What its environment has of the server's: nothing that may hold a secret.
 _ENVIRONMENT = (
@@ -59,8 +55,7 @@ PROCESSES.set_forkserver_preload(["mlflow_mleval.server.warm"])
 
 def work(told: Connection, scratch: str, job: Job) -> None:
     """Do the job in this process, which knows no secret, gives way to MLflow, and ends with its
-    server: send how far it is, and at last what it made.
-    """
+    server: send how far it is, and at last what it made."""
     kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     os.environ.clear()
     os.environ.update(kept | _QUIET)
@@ -81,8 +76,7 @@ def work(told: Connection, scratch: str, job: Job) -> None:
     told.send({"made": answers.make(job, lambda **far: told.send({"told": far}))})
 
 
-# --------------------------------------------------------------------------------------------------
-# The desk: answers that are there, and jobs in the order in which members take turns.
+# ---- the desk: answers that are there, and jobs in the order in which members take turns ---------
 
 #: How many processes may compute comparisons at a time, and how many what is short.
 LANES = {"answer": 2, "survey": 1, "part": 3}
@@ -139,11 +133,9 @@ class Desk:
         wait: float = 0.0,
     ) -> Made:
         """What was made under this name after a time in milliseconds; else it is made now, and
-        ``{"state": "working", …}`` says how far, or ``{"state": "failed", …}`` why not.
-
-        `patience` are the seconds that the member's requests take, for who logs in slowly asks
-        rarely; `wait` those to wait for it here.
-        """
+        ``{"state": "working", …}`` says how far, or ``{"state": "failed", …}`` why not."""
+        # `patience`: the seconds that the member's requests take, for who logs in slowly asks
+        # rarely; `wait`: those to wait here.
         end = time.monotonic() + wait
         with self.changed:
             while True:
@@ -163,9 +155,7 @@ class Desk:
                 self.changed.wait(min(OFTEN, end - now))
 
     def held(self, reads: str, newer: float) -> bytes:
-        """What was read last by this name after that time, and how it compares, as a job packed it;
-        empty where nothing was.
-        """
+        """What was read last by this name after that time, packed with how it compares, or b""."""
         with self.changed:
             for made in reversed(self.answers.values()):
                 if made.get("reads") == reads and made["made"] > newer:
@@ -202,8 +192,7 @@ class Desk:
 
     def _turn_comes(self, task: Task) -> bool:
         """Wait until the job may start: of the member who has the fewest at work, the first that
-        came. False where nobody waits for it any more.
-        """
+        came. False where nobody waits for it any more."""
         with self.changed:
             while not task.is_left:
                 others = [t for t in self.tasks.values() if not t.failure]
@@ -220,9 +209,8 @@ class Desk:
         return False
 
     def _done(self, task: Task) -> Made | None:
-        """What a process makes of the job, which ends with it, or why there is nothing; None where
-        nobody waits for it any more.
-        """
+        """What a process of its own makes of the job, or why there is nothing; None where nobody
+        waits for it any more."""
         task.told, began = {"step": "starting"}, time.monotonic()
         scratch = tempfile.mkdtemp(dir=self.folder)
         heard, told = PROCESSES.Pipe(duplex=False)
@@ -271,9 +259,8 @@ def _size(made: Made) -> int:
     return sum(map(len, [made["held"], *made["texts"].values()])) + 1000
 
 
-# --------------------------------------------------------------------------------------------------
-# Which process of the server has the desk: the one that first takes a lock says in a file of this
-# user alone where its door is.
+# ---- which process of the server has the desk ----------------------------------------------------
+# The one that first takes a lock says in a file of this user alone where its door is.
 
 #: What the folder is called after: all processes of a server have the same.
 _OF_A_SERVER = ("_MLFLOW_SERVER_BOOT_ID", "_MLFLOW_SERVER_FILE_STORE", "_MLFLOW_STATIC_PREFIX")
@@ -298,9 +285,7 @@ def server_folder() -> Path:
 
 
 def locked(path: Path, wait: bool) -> int | None:
-    """The descriptor of a file that this process alone has locked, until it is closed; None where
-    another one has.
-    """
+    """The descriptor of a file that this process alone has locked until it is closed, or None."""
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

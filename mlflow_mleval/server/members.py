@@ -1,6 +1,5 @@
-"""Requests to MLflow in a member's name: what each may read, the experiments that they see, whether
-a request to write is really theirs, and the door by which a job asks for them.
-"""
+"""Requests to MLflow in a member's name: what each may read, whether a request to write is really
+theirs, and the door by which a job asks for them."""
 
 from __future__ import annotations
 
@@ -66,17 +65,13 @@ class Caller:
 
     @property
     def identity(self) -> str:
-        """The same for the same member, and telling nothing: a digest of the user's name, or of all
-        that shows who it is.
-        """
+        """A digest of the user's name, or of all that shows who it is: the same for one member."""
         proof = [f"{key}={self.environ[key]}" for key in sorted(self.environ) if _PROOF.search(key)]
         told = ["user", self.user] if self.user else proof
         return sha256("\0".join(told).encode()).hexdigest()
 
 
 class Answer(Response):
-    """What MLflow answered."""
-
     @property
     def ok(self) -> bool:
         return self.status_code < 300
@@ -91,10 +86,8 @@ _VERIFIED: ContextVar[dict[bytes, bool] | None] = ContextVar("verified logins", 
 
 
 def verified_once(verify: Callable[..., bool]) -> Callable[..., bool]:
-    """MLflow's check of a password, made once while one request of ours is answered.
-
-    Passwords are slow to hash on purpose, and MLflow hashes the member's for each question inside.
-    """
+    """MLflow's check of a password, made once while one request of ours is answered: passwords are
+    slow to hash on purpose, and MLflow hashes the member's for each question inside."""
     secret = secrets.token_bytes(32)
 
     @wraps(verify)
@@ -143,8 +136,7 @@ class Inside:
 
         def opened() -> Any:
             _VERIFIED.set({} if verified is None else verified)
-            environ = dict(caller.environ)
-            made = {**how, "query_string": asked, "environ_overrides": environ}
+            made = {**how, "query_string": asked, "environ_overrides": dict(caller.environ)}
             return self._client.open(self.prefix + path, buffered=True, **made)
 
         # A context of its own: MLflow keeps request and workspace in context variables, and ends
@@ -158,25 +150,22 @@ class Inside:
         return self.ask(caller, "POST", API + path, body=body, kind="application/json")
 
     def told(self, caller: Caller, path: str, **query: str) -> dict[str, Any]:
-        """What MLflow answers the member; nothing where it refuses. A StoreError where it fails
-        itself, as it does without its database: that says nothing about rights.
-        """
+        """What MLflow answers the member; nothing where it refuses, and a StoreError where it fails
+        itself, as without its database, which says nothing about rights."""
         answer = self.ask(caller, "GET", API + path, query=query)
         if answer.status_code >= 500:
             raise StoreError("MLflow could not tell whether you may read this.")
         return answer.content() if answer.ok else {}
 
 
-# --------------------------------------------------------------------------------------------------
-# Whether a member may read what an answer is made of, and whether a request to write is theirs.
+# ---- what a member may read, and whether a request to write is theirs ----------------------------
 
 
 def first_hidden(
     inside: Inside, caller: Caller, experiment_ids: Sequence[str]
 ) -> tuple[str | None, bool]:
-    """The first of the experiments that MLflow does not let the member see, or whose runs they may
-    not search, now, None where they may read all; and whether MLflow shows them any run.
-    """
+    """The first experiment that MLflow does not let the member see, or whose runs they may not
+    search, now, None where they may read all; and whether MLflow shows them any run."""
     for experiment_id in experiment_ids:
         told = inside.told(caller, "experiments/get", experiment_id=experiment_id)
         if told.get("experiment", {}).get("lifecycle_stage") != "active":
@@ -191,9 +180,8 @@ _MODELS, _RUN = "models:/", re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def run_behind(inside: Inside, caller: Caller, named: str) -> tuple[str, str] | None:
-    """Id and name of the run with this id, or of the one behind ``models:/NAME/VERSION`` or
-    ``models:/NAME@ALIAS``, as MLflow tells the member now; None where it tells nothing.
-    """
+    """Id and name of the run with this id, or behind ``models:/NAME/VERSION`` or
+    ``models:/NAME@ALIAS``, as MLflow tells the member now; None where it tells nothing."""
     run_id = named
     if named.startswith(_MODELS):
         model, _, alias = named.removeprefix(_MODELS).partition("@")
@@ -215,9 +203,8 @@ OFFERED = 200
 def sides_offered(
     inside: Inside, caller: Caller, experiment_ids: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """What the member may name as a side of a gate, and what it is: versions by alias and number,
-    and the last runs of the experiments.
-    """
+    """What the member may name as a side of a gate, and what it is: versions of models, and the
+    last runs of the experiments."""
     models = inside.told(caller, "registered-models/search", max_results=str(OFFERED // 2))
     sides = []
     for model in models.get("registered_models", ()):
@@ -248,9 +235,7 @@ def token_of(secret: bytes, caller: Caller, periods_ago: int = 0) -> str:
 
 
 def forged(request: Request, secret: bytes, caller: Caller) -> str:
-    """Why a request to write is not believed to come from a page of the member; empty where it
-    is.
-    """
+    """Why a request to write is not believed to come from the member's page; empty where it is."""
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
     hosts = {request.headers.get(name, "") for name in ("Host", "X-Forwarded-Host")} - {""}
     elsewhere = origin is not None and site is None and urlsplit(origin).netloc not in hosts
@@ -268,9 +253,7 @@ SHOWN = 20
 
 
 def listed(experiments: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What the list shows of experiments that MLflow found for a member; those that hold a ledger
-    of gates, and no results, are left out.
-    """
+    """What the list shows of experiments that MLflow found; those of ledgers hold no results."""
     rows = []
     for each in experiments:
         if any(tag["key"] == schema.TAG_REGISTER for tag in each.get("tags", ())):
@@ -281,10 +264,9 @@ def listed(experiments: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-# --------------------------------------------------------------------------------------------------
-# The door: a listener on the loopback that takes a job's requests to MLflow and makes them in the
-# member's name. A job reaches what it needs: reading, and for one that stores a report, the few
-# requests that write one. Its token dies with it.
+# ---- the door: a listener on the loopback for the requests of jobs to MLflow ---------------------
+# A job reaches what it needs: reading, and for one that stores a report, the few requests that
+# write one. Its token dies with it.
 
 #: Requests of jobs that are made at a time: MLflow's own have the rest.
 AT_ONCE = 4
@@ -304,13 +286,7 @@ _WRITE = re.compile(
 
 
 def allowed(method: str, path: str, writes: bool) -> bool:
-    """Whether a job may make such a request.
-
-    >>> allowed("GET", "/api/2.0/mlflow/runs/get", False), allowed("POST", "/api/2.0/mlflow/runs/search", False)
-    (True, True)
-    >>> allowed("POST", "/api/2.0/mlflow/runs/create", False), allowed("GET", "/ajax-api/2.0/mlflow/gateway-proxy", False)
-    (False, False)
-    """  # noqa: E501
+    """Whether a job may make such a request."""
     rule = _READ.get(method)
     reads = rule is not None and rule.fullmatch(path)
     stores = writes and method == "POST" and _WRITE.fullmatch(path)
@@ -325,9 +301,8 @@ class _Silent(WSGIRequestHandler):
 
 
 class Door:
-    """The listener of a server process: what comes with a job's token goes to MLflow in the name
-    of the member, what comes with its own is a request for the page from another process.
-    """
+    """The listener of a server process: what comes with a job's token goes to MLflow in the
+    member's name, what comes with its own is a request for the page from another process."""
 
     def __init__(self, app: Callable[..., Any], inside: Inside) -> None:
         self.app, self.inside, self.token = app, inside, secrets.token_urlsafe(32)

@@ -1,8 +1,5 @@
 """Where the page sits on MLflow's server; the only module that touches what MLflow keeps to itself.
-
-`mlflow server --app-name mleval` finds `create_app` by its entry point. Another app of the group
-`mlflow.app`, such as MLflow's login basic-auth, goes beneath it by MLEVAL_BASE_APP.
-"""
+`mlflow server --app-name mleval` finds `create_app`; MLEVAL_BASE_APP names an app beneath it."""
 
 from __future__ import annotations
 
@@ -26,33 +23,20 @@ from flask import Blueprint, Flask, Response, g, redirect, request
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.package import __version__
 from mlflow_mleval.server import members
+from mlflow_mleval.server import page_selection as page
 from mlflow_mleval.server.desk import NOT_READY, Desk, Desks, locked, server_folder
-from mlflow_mleval.server.page_selection import (
-    COMPARING,
-    NEW,
-    READ_ONLY,
-    SIDES,
-    Made,
-    PageSelection,
-    SelectionError,
-    gate_form,
-    gate_options,
-    parsed,
-    rendered,
-)
+from mlflow_mleval.server.page_selection import Made, PageSelection, SelectionError
 from mlflow_mleval.store import schema
 
 GROUP, NAME = "mlflow.app", "mleval"
 
 
 def create_app() -> Any:
-    """MLflow's application with the page, for the server that runs it: ASGI for uvicorn, WSGI for
-    others.
-    """
+    """MLflow's application with the page: ASGI where uvicorn runs it, else WSGI."""
     app = _of_mlflow("mlflow.server", "app")
     prefix = _of_mlflow("mlflow.server.handlers", "STATIC_PREFIX_ENV_VAR")
-    page = Page(app, os.environ.get(prefix, "").rstrip("/"))
-    page.install()
+    routes = Page(app, os.environ.get(prefix, "").rstrip("/"))
+    routes.install()
     if base := os.environ.get("MLEVAL_BASE_APP", ""):
         base_app = _entry(base).load()
         # The login makes its tables and its administrator: one process at a time.
@@ -69,7 +53,7 @@ def create_app() -> Any:
             store = _of_mlflow("mlflow.server.auth", "store")
             store.authenticate_user = members.verified_once(store.authenticate_user)
             validators = _of_mlflow("mlflow.server.auth", "BEFORE_REQUEST_VALIDATORS")
-            rules = page.app.url_map.iter_rules()
+            rules = routes.app.url_map.iter_rules()
             for rule in (r for r in rules if r.endpoint.startswith("mleval.")):
                 for method in rule.methods or ():
                     validators[rule.rule, method] = lambda: True
@@ -113,8 +97,7 @@ if (_base := os.environ.get("MLEVAL_BASE_APP")) and not os.environ.get("_MLFLOW_
             getattr(login, name, bool)()  # what a version lacks, it does later
 
 
-# --------------------------------------------------------------------------------------------------
-# The addresses under /mleval/: what each answers, to whom, and with which headers.
+# ---- the addresses under /mleval/: what each answers, to whom, and with which headers ------------
 
 ROOT = "/mleval"
 HEADERS = {
@@ -202,8 +185,7 @@ class Page:
 
     def _finished(self, response: Response) -> Response:
         """Every answer under our address, also one of MLflow's login, with our headers; MLflow's
-        own page with the script that puts a link to ours into it.
-        """
+        own page with the script that puts a link to ours into it."""
         linked = os.environ.get("MLEVAL_LINK", "1") != "0" and response.mimetype == "text/html"
         if self._own(request.path):
             response.headers.update(HEADERS)
@@ -219,7 +201,9 @@ class Page:
     # what the routes answer
 
     def page(self) -> Response:
-        return _html(rendered("page.html.j2", token=members.token_of(self.secret, self._caller)))
+        return _html(
+            page.rendered("page.html.j2", token=members.token_of(self.secret, self._caller))
+        )
 
     def static(self) -> Response:
         name = request.args.get("file", "")
@@ -253,12 +237,11 @@ class Page:
         rows = members.listed(found.get("experiments", []))
         shown = {"experiments": rows, "next_token": found.get("next_page_token", "")}
         shown |= {"search": wanted, "first": "page-token" not in request.args}
-        return _html(rendered("experiments.html.j2", **shown))
+        return _html(page.rendered("experiments.html.j2", **shown))
 
     def survey(self) -> Response:
-        job = self._job("survey", self._readable())
-        newer = _number("newer-than", "0", "a time in milliseconds")
-        return _html(self._made(job, "survey", newer)["text"])
+        selection, newer = self._readable(), _number("newer-than", "0", "a time in milliseconds")
+        return _html(self._made(self._job("survey", selection), "survey", newer)["text"])
 
     def answer(self) -> Response:
         selection = self._readable()
@@ -268,7 +251,7 @@ class Page:
         told = {"command": selection.command, "selection": selection.query}
         # nothing is written; MLflow says whether the member might
         tried = self.inside.post(self._caller, "runs/log-batch", {"run_id": made["run_id"]})
-        told["unwritable"] = READ_ONLY if tried.status_code == 403 else ""
+        told["unwritable"] = page.READ_ONLY if tried.status_code == 403 else ""
         key = _job_name(self._job("answer", selection))
         return _json({"state": "ready", "key": key, **told, **about})
 
@@ -285,8 +268,7 @@ class Page:
 
     def download(self) -> Response:
         selection, name = self._readable(), request.args.get("file", "")
-        text = self._part(selection, f"file/{name}", PATIENCE)
-        response = _sent(text.encode(), name)
+        response = _sent(self._part(selection, f"file/{name}", PATIENCE).encode(), name)
         response.headers["Content-Disposition"] = f'attachment; filename="mleval-{name}"'
         return response
 
@@ -303,7 +285,7 @@ class Page:
         asked = {
             "experiment_ids": list(selection.experiment_ids),
             "filter": selection.runs_after(_number("since", "", "a time in milliseconds")),
-            "max_results": NEW,
+            "max_results": page.NEW,
         }
         answer = self.inside.post(self._caller, "runs/search", asked)
         if not answer.ok:
@@ -316,28 +298,27 @@ class Page:
         _refuse_other_sites()
         ids = self._readable().experiment_ids if request.args.get("experiment-id") else ()
         sides = members.sides_offered(self.inside, self._caller, ids)
-        return _html(gate_form(request.args.to_dict(flat=False), sides))
+        return _html(page.gate_form(request.args.to_dict(flat=False), sides))
 
     def gate(self) -> Response:
         """The verdict on two sides that the member may read, now."""
         _refuse_other_sites()
-        how = parsed(request.args.to_dict(flat=False), gate_options())
+        how = page.parsed(request.args.to_dict(flat=False), page.gate_options())
         sides, names, selection = self._sides()
         job = self._job("gate", selection, how=dict(how.given), sides=sides, names=names)
         return _html(self._made(job, "survey", int(time.time() * 1000) - JUDGED)["text"])
 
     def _sides(self) -> tuple[list[str], list[str], PageSelection | None]:
         """Candidate and champion, what they are called, and the selection of which they are
-        methods; None where they are runs, which MLflow has just shown to the member.
-        """
-        named = {side: request.args.get(side, "").strip()[:500] for side in SIDES}
+        methods; None where they are runs, which MLflow has just shown to the member."""
+        named = {side: request.args.get(side, "").strip()[:500] for side in page.SIDES}
         for side, text in named.items():
             if not text:
                 raise Failure(400, "Choose a run, a version or a method.", field=side)
         caller = self._caller
         runs = [members.run_behind(self.inside, caller, text) for text in named.values()]
         found = [run for run in runs if run is not None]
-        if len(found) == len(SIDES):
+        if len(found) == len(page.SIDES):
             called = [
                 text.removeprefix("models:/") if "/" in text else f"{name} ({run_id[:8]})"
                 for text, (run_id, name) in zip(named.values(), found, strict=True)
@@ -345,7 +326,7 @@ class Page:
             return [run_id for run_id, _ in found], called, None
         models = any("models:/" in text for text in named.values())
         if found or models or not request.args.get("experiment-id"):
-            side = SIDES[runs.index(None)]
+            side = page.SIDES[runs.index(None)]
             text = f"There is no run or version {named[side]!r} that you may read. "
             text += "To judge methods, name two, and choose their experiment."
             raise Failure(403, text, field=side)
@@ -378,7 +359,7 @@ class Page:
 
     def _compared(self, selection: PageSelection, newer: int = 0) -> Made:
         """The answer to a selection; while there is none that is new enough, 202."""
-        reads = _job_name(self._job("answer", selection.without(*COMPARING)))
+        reads = _job_name(self._job("answer", selection.without(*page.COMPARING)))
         before = {"reads": reads, "held": self.desk.held(reads, newer)}
         return self._made(self._job("answer", selection, **before), "answer", newer)
 
@@ -425,7 +406,7 @@ class Page:
     def _readable(self) -> PageSelection:
         """The selection, if MLflow says now that the member may read all that it names."""
         _refuse_other_sites()
-        selection, field = parsed(request.args.to_dict(flat=False)), "experiment-id"
+        selection, field = page.parsed(request.args.to_dict(flat=False)), "experiment-id"
         if not selection.experiment_ids:
             raise Failure(400, "No experiment is chosen. Choose one from the list.", field=field)
         asked = self.inside, self._caller, selection.experiment_ids

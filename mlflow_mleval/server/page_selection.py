@@ -1,6 +1,5 @@
-"""What a reader of the page chose: in the address, as choices of a comparison, and as the command
-that reports the same; and the controls by which they choose.
-"""
+"""What a reader of the page chose, in the address, as choices of a comparison, and as the command
+that reports the same; and the controls by which they choose."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from mlflow_mleval.selection import (
     Typed,
     command_line,
 )
-from mlflow_mleval.sentences import Argument
+from mlflow_mleval.sentences import Argument, grouped
 
 #: What is to be done, and for whom; and what is told of that, or made of it.
 Job: TypeAlias = Mapping[str, Any]
@@ -69,9 +68,7 @@ class SelectionError(ValueError):
 
 @cache
 def options() -> dict[str, Option]:
-    """The options of `mleval report` that a selection may hold, by their names in the address, in
-    the order of the help.
-    """
+    """The options of `mleval report` that a selection may hold, by their names in the address."""
     declared = [experiment_ids, *leaves(main.commands["report"].params)]
     return {o.field: o for o in declared if o.name not in _ELSEWHERE}
 
@@ -86,9 +83,8 @@ COMPARING = {
 
 @dataclass(frozen=True)
 class PageSelection:
-    """A selection: names in the address with the values as they were given, in the order of the
-    options, without what equals the default; and all options as arguments of Python.
-    """
+    """A selection: what was given by its names in the address, in the order of the options and
+    without what equals the default; and all options as arguments of Python."""
 
     given: tuple[tuple[str, tuple[str, ...]], ...]
     choices: Choices = field(compare=False)
@@ -130,9 +126,7 @@ class PageSelection:
         return replace(self, given=tuple(given))
 
     def adding(self, arguments: Choices) -> PageSelection:
-        """The selection with further arguments of Python; those that may be repeated are added to,
-        others replaced.
-        """
+        """The selection with further arguments of Python: added to what may be repeated."""
         values = {name: list(given) for name, given in self.given}
         for name, option in options().items():
             if option.name in arguments:
@@ -152,11 +146,8 @@ class PageSelection:
 def parsed(
     values: Mapping[str, Iterable[str]], taken: Mapping[str, Option] | None = None
 ) -> PageSelection:
-    """The selection that these values make of these options, those of a report if none are named; a
-    SelectionError where an option does not take one. Names that no option has are for others.
-
-    The command line reads what it would read if it were typed.
-    """
+    """The selection that these values make of these options (by default a report's), as the command
+    line reads them; a SelectionError where an option does not take one. Other names are ignored."""
     declared, given, typed = taken or options(), dict[str, list[str]](), list[str]()
     for name, option in declared.items():
         given[name] = texts = _given(option, values.get(name, ()))
@@ -175,9 +166,7 @@ def parsed(
 
 
 def _given(option: Option, values: Iterable[str]) -> list[str]:
-    """Of the texts that were given for an option those that count; a SelectionError where
-    they are no values, whatever it takes.
-    """
+    """The texts that count of those given for an option; a SelectionError where none may be so."""
     texts = [text for text in values if text]
     if len(texts) > MOST or any(len(text) > LONGEST for text in texts):
         wrong = f"at most {MOST} values of {LONGEST:,} characters each. Name fewer."
@@ -221,15 +210,11 @@ FIELDS = {
     "missing": "missing results",
     "minimize": "smaller is better",
     "maximize": "larger is better",
-    "weights": "weights",
-    "measures": "measures",
     "exclude_measures": "measures left out",
     "on": "compared by",
     "control": "compared with",
     "filter_string": "only runs that match",
-    "directions": "directions",
-    "methods": "methods",
-    "datasets": "datasets",
+    **{name: name for name in ("weights", "measures", "directions", "methods", "datasets")},
     "exclude_methods": "methods left out",
     "exclude_datasets": "datasets left out",
     "margins": "margin",
@@ -238,11 +223,7 @@ FIELDS = {
 
 
 def as_field(argument: Argument) -> str:
-    """An argument of Python as a field of the page.
-
-    >>> as_field(Argument("children", "best:METRIC")), as_field(Argument("measures"))
-    ('“child runs: best:METRIC”', '“measures”')
-    """
+    """An argument of Python as a field of the page: “child runs: best:METRIC”."""
     name = FIELDS.get(argument.name)
     value = argument.plain and f": {argument.plain}"
     return f"“{name}{value}”" if name else str(argument)
@@ -267,11 +248,8 @@ def rendered(template: str, **values: Any) -> str:
 @cache
 def further_options() -> dict[str, list[dict[str, Any]]]:
     """The options that have no control of their own in the form, by the headings of the help."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for name, option in options().items():
-        if option.name not in _SHAPED and isinstance(option, Option):
-            groups.setdefault(option.heading, []).append(_control(name, option))
-    return groups
+    further = {name: o for name, o in options().items() if o.name not in _SHAPED}
+    return grouped((option.heading, _control(name, option)) for name, option in further.items())
 
 
 def _control(name: str, option: Option) -> dict[str, Any]:
@@ -315,9 +293,7 @@ def without_flags(text: str) -> str:
 
 @cache
 def offered() -> dict[str, list[tuple[str, str]]]:
-    """The values that the page offers of options, as their registries call them, the default first:
-    that need not stand in the address.
-    """
+    """The values that the page offers of options; the default, not in the address, comes first."""
     from mlflow_mleval.analysis.posthoc import tests
     from mlflow_mleval.report.content.decision import PREFERENCES
 
@@ -350,8 +326,7 @@ _POLICIES = {
 }
 
 
-# --------------------------------------------------------------------------------------------------
-# The gate: may this run replace that one?
+# ---- the gate: may this run replace that one? ----------------------------------------------------
 
 #: The sides of a gate.
 SIDES = ("candidate", "champion")

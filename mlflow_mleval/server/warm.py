@@ -1,6 +1,5 @@
-"""Imported by the process from which those are forked that compute for the page, and by nothing
-else: what answers need is there when it is needed, and shared.
-"""
+"""Imported by nothing but the process from which those are forked that compute for the page: what
+answers need is there when it is needed, and shared."""
 
 import gc
 import os

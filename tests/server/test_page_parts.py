@@ -27,13 +27,14 @@ from mlflow_mleval.errors import CandidatesError, MeasureError, UnclearError, Un
 from mlflow_mleval.report import FORMATS, SUFFIXES
 from mlflow_mleval.report.content import document_of
 from mlflow_mleval.selection import DIGEST, METHOD_RULES, Selection
-from mlflow_mleval.sentences import PROPOSED, Message
+from mlflow_mleval.sentences import PROPOSED, Argument, Message
 from mlflow_mleval.server import desk, members
 from mlflow_mleval.server.answers import chips, failure, files_of, form_of, remedies, repeats_of
 from mlflow_mleval.server.desk import PROCESSES, Desk, Desks, locked, server_folder, work
 from mlflow_mleval.server.page_selection import (
     COMPARING,
     SelectionError,
+    as_field,
     further_options,
     offered,
     options,
@@ -346,6 +347,7 @@ def test_every_stop_has_a_way_out_in_the_words_of_the_page():
 
     text, ways = told(MeasureError("the control 'nobody' is not there, declare --min at 'none'."))
     assert "“smaller is better”" in text
+    assert as_field(Argument("children", "best:METRIC")) == "“child runs: best:METRIC”"
     assert ways["go on without “compared with: nobody”"].keys() == {"experiment-id", "measure"}
     assert ways["go on without “measures: none”"]["measure"] == ["f1"]
     _, ways = told(MeasureError(Message("take ", PROPOSED)))
