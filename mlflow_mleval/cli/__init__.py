@@ -1,7 +1,4 @@
-"""The command `mleval`: flags to calls, no arithmetic.
-
-Everything heavy is imported inside the commands.
-"""
+"""The command `mleval`: flags to calls, no arithmetic. What is heavy is imported inside."""
 
 from __future__ import annotations
 
@@ -49,8 +46,6 @@ EPILOG = """\b
 Completion in bash (or zsh_source, fish_source):
   eval "$(_MLEVAL_COMPLETE=bash_source mleval)"
 """
-
-
 #: What stands for characters that a terminal lacks: a minus must not get lost.
 _PLAIN = {
     **{"−": "-", "–": "-", "…": "...", "≤": "<=", "≥": ">=", "→": "->", "“": '"', "”": '"'},
@@ -153,8 +148,7 @@ def import_(file: str, experiment_name: str | None, conventions: str) -> None:
 
 @main.command(
     params=[
-        *opt.selection,
-        *opt.read(*opt.reading),
+        *opt.runs,
         click.Option(
             ["--forget"],
             is_flag=True,
@@ -218,17 +212,7 @@ def measures(output: str | None) -> None:
     give(measures_document(), opt.target(output))
 
 
-@main.command(
-    params=[
-        *opt.selection,
-        *opt.read(*opt.reading),
-        *opt.missing,
-        *_TESTED,
-        opt.timeout,
-        opt.output,
-        opt.verbose,
-    ]
-)
+@main.command(params=[*opt.runs, *opt.missing, *_TESTED, opt.timeout, opt.output, opt.verbose])
 @opt.results
 def rank(output: str | None, verbose: bool, **choices: Any) -> None:
     """Fuse the measures into one ranking, per dataset and over all.
@@ -244,8 +228,7 @@ def rank(output: str | None, verbose: bool, **choices: Any) -> None:
       mleval rank wandb_export.csv --method-by param:model --dataset-by param:data
     """
     to = opt.target(output)
-    comparison = _compare(choices)
-    _tell_decision(_render(comparison, "ranking", to, verbose), to)
+    _tell_decision(_render(_compare(choices), "ranking", to, verbose), to)
 
 
 @main.command(
@@ -295,8 +278,7 @@ def compare(over: str, runs: tuple[str, ...], output: str | None, **choices: Any
             "import FILE."
         )
     if over == "datasets":
-        comparison = _compare(choices)
-        _tell_decision(_render(comparison, "pairs", to), to)
+        _tell_decision(_render(_compare(choices), "pairs", to), to)
     else:
         run_over(over, choices, to)
 
@@ -380,9 +362,8 @@ def demo(verbose: bool) -> None:
         click.echo(_import(path, name, "mulan"))
     choices = {"experiment_names": (name,), "missing": "worst"}
     comparison = _compare(choices, stability=True)
-    _log_the_report(
-        _render(comparison, "report", opt.target("mleval_report.html")), comparison, choices
-    )
+    made = _render(comparison, "report", opt.target("mleval_report.html"))
+    _log_the_report(made, comparison, choices)
     click.echo()
     _render(comparison, "ranking", opt.target(None), verbose)
     click.echo(
@@ -435,14 +416,12 @@ def _import(path: Path, experiment_name: str | None, conventions: str) -> str:
         if path.is_dir():
             done = send_unsent(str(path), experiment_name=experiment_name, progress=step)
             return done.summary()
-        into = experiment_name or path.stem
+        how: dict[str, Any] = {"experiment_name": experiment_name or path.stem, "progress": step}
         if holds_instances(str(path)):
-            done = import_answers(str(path), experiment_name=into, progress=step)
+            done = import_answers(str(path), **how)
             done = replace(done, warnings=tuple(map(in_options, done.warnings)))
         else:
-            done = import_results(
-                path, experiment_name=into, conventions=conventions, progress=step
-            )
+            done = import_results(path, conventions=conventions, **how)
     return "\n".join(map(terminal, done.summary().splitlines()))
 
 
@@ -458,12 +437,8 @@ def _render(
     from mlflow_mleval.report.content.study_report import document
 
     study = comparison.study
-    made = document(
-        comparison,
-        provenance(study.source, list(study.runs.get("run_id", ())), comparison.options),
-        what,
-        pair,
-    )
+    origin = provenance(study.source, list(study.runs.get("run_id", ())), comparison.options)
+    made = document(comparison, origin, what, pair)
     filename = to.filename
     if what == "report" and to.format == "html" and filename and not is_stream(filename):
         folder = Path(filename).with_name(Path(filename).stem + "_data")
@@ -506,7 +481,5 @@ def _log_the_report(
     """Store the report as a run, or in the run that holds it, and return the run's id."""
     from mlflow_mleval.store.runs import log_comparison
 
-    page, summary, data = made.to_html(), made.to_markdown(), made.files()
-    return log_comparison(
-        page, summary, data, comparison, asked=choices, experiment_name=experiment_name
-    )
+    texts = made.to_html(), made.to_markdown(), made.files()
+    return log_comparison(*texts, comparison, asked=choices, experiment_name=experiment_name)

@@ -1,6 +1,5 @@
-"""Commands that list their options under headings, and whose errors are one line that speaks of
-options as they are typed.
-"""
+"""Commands that list their options under headings, and whose errors are a line with options as
+they are typed."""
 
 from __future__ import annotations
 
@@ -38,17 +37,14 @@ _FLAGS = 30
 _TYPED = "mlflow_mleval.typed"
 #: And a list that takes the document, where a command is called for it and writes nothing.
 TAKEN = "mlflow_mleval.taken"
-
-
 #: Options that choose experiments, or where an answer goes: the page has them otherwise.
 _NOT_OF_THE_PAGE = frozenset({"experiment_ids", "experiment_names", "output", "log"})
 
 
 class Option(click.Option):
-    """An option under a heading of the help, which says its default, and NUMBER for a number of any
-    range. `into` says of which joined option it is a part, and by which key; see `joined`.
-    """
+    """An option under a heading of the help, which says its default, and NUMBER for any number."""
 
+    #: The option that it is joined to, and by which key; see `joined`.
     into: tuple[Option, str] | None = None
 
     def __init__(
@@ -128,8 +124,7 @@ _NONE = click.Command(None)
 
 def joined(first: Option, *others: Option) -> tuple[Option, ...]:
     """Options that are typed as one: the first's own value and what follows it behind colons, as
-    `--preference gaussian:s=0.1`; or, where it has none, `--read KEY=VALUE`, each time another.
-    """
+    `--preference gaussian:s=0.1`; or, where it has none, `--read KEY=VALUE`, each time another."""
     whole = copy(first)
     whole.parts = {}
     parts = []
@@ -173,12 +168,8 @@ def apart(options: Iterable[click.Parameter], typed: Iterable[str]) -> Iterator[
 
 
 class Command(click.Command):
-    """A command that lists its options under their headings.
-
-    Errors a user can mend become one line and exit code 1. A ValueError about an argument that was
-    typed as an option is wrong usage of it: exit code 2. Anything else stays a traceback, without
-    secrets.
-    """
+    """A command that lists its options under their headings. Errors a user can mend are one line
+    and exit code 1; anything else stays a traceback, without secrets."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_TYPED] = list(args)
@@ -209,6 +200,7 @@ class Command(click.Command):
                 raise_alone(click.ClickException("\n".join(map(terminal, lines))))
             text = terminal(" ".join(redacted(in_options(error)).split()))
             typed = flags(ctx, typed=True)
+            # about an argument that was typed as an option: wrong usage, exit code 2
             if isinstance(error, ValueError) and argument_of(error) in typed:
                 text = re.sub("`([a-z_]+)`", lambda name: typed.get(name[1], name[0]), text)
                 raise_alone(click.UsageError(text, ctx))
@@ -308,8 +300,6 @@ _SHORT = Option(
     callback=_show_short_help,
     help="The options that most people use.",
 )
-
-
 #: Of every command; the help of `-o` tells of it.
 _SILENT = click.Option(
     ["-q", "--quiet"],
@@ -320,17 +310,13 @@ _SILENT = click.Option(
 
 
 def arguments(choices: Choices, *options: Option) -> Choices:
-    """What was chosen by these options, as arguments of a function; what may be repeated and was
-    not given is left out.
-    """
+    """What was chosen by these options, as arguments; without what may be repeated and was not."""
     names = {option.name for option in leaves(options)}
     return {name: value for name, value in choices.items() if name in names and value != ()}
 
 
 def flags(context: click.Context, typed: bool = False) -> dict[str, str]:
-    """The long flag of each option by the Python argument that it becomes; only of those that were
-    typed, if asked for.
-    """
+    """The long flag of each option, or of those typed, by the Python argument that it becomes."""
     return {
         str(p.name): p.words
         for p in leaves(context.command.params)
@@ -357,9 +343,7 @@ def live_address(experiment_ids: Iterable[str]) -> str:
 
 
 def in_options(text: object) -> str:
-    """A text, or that of an error, with arguments of Python as options of this command or its
-    siblings.
-    """
+    """A text, or an error's, with arguments of Python as options of this command or others."""
     return worded(text, as_option)
 
 
@@ -380,8 +364,7 @@ def said(argument: Argument, options: Iterable[Option]) -> str:
 
 def _as_commands(error: ChoiceError | UnclearError, context: click.Context) -> Iterator[str]:
     """What each way on does, and the command to be copied: the one that was typed, with the options
-    that the way takes, unless it reads the runs otherwise than was typed.
-    """
+    that the way takes, unless it reads the runs otherwise than was typed."""
     takes = {o.name: o for o in leaves(context.command.params)}
     if isinstance(error, UnclearError):
         taken = {*takes, "experiment_ids"}
@@ -400,10 +383,7 @@ def _as_commands(error: ChoiceError | UnclearError, context: click.Context) -> I
         return
     for what, options in error.ways:
         if options.keys() <= takes.keys():
-            more = [
-                takes[name].added(value, context.params.get(name))
-                for name, value in options.items()
-            ]
+            more = (takes[name].added(v, context.params.get(name)) for name, v in options.items())
             yield without_passwords(f"{what[:1].upper()}{what[1:]}:")
             yield f"  {_as_typed(context, chain.from_iterable(more))}"
 
@@ -416,8 +396,7 @@ def _as_typed(context: click.Context, more: Iterable[Typed] = ()) -> str:
     return " ".join(filter(None, [command, command_line(typed[at:])]))
 
 
-# --------------------------------------------------------------------------------------------------
-# Where results go: data to stdout or a file, messages to stderr.
+# ---- where results go: data to stdout or a file, messages to stderr ------------------------------
 
 #: Seconds before a long job shows how far it is.
 PATIENCE = 2.0
@@ -449,23 +428,12 @@ def tell(text: str) -> None:
 
 @contextmanager
 def progress(label: str, unit: str = "") -> Iterator[Callable[[int, int], None]]:
-    """A callable (done, total) that shows on stderr how far a long job is, at what rate, and the
-    time that remains.
-
-    It shows nothing off a terminal or before `PATIENCE` seconds. A total of 0 is not known yet;
-    fewer done than before is a new round.
-    """
+    """A callable (done, total) that shows a person at a terminal, after `PATIENCE` seconds, how far
+    a job is. A total of 0 is not known yet; fewer done than before is a new round."""
     silent = not is_watched()
     start = began = last = time.monotonic()
-    bar = click.progressbar(
-        length=1,
-        label=label,
-        file=sys.stderr,
-        hidden=True,
-        show_pos=bool(unit),
-        item_show_func=lambda rate: rate,
-    )
-    with bar:
+    how: dict[str, Any] = {"show_pos": bool(unit), "item_show_func": lambda rate: rate}
+    with click.progressbar(length=1, label=label, file=sys.stderr, hidden=True, **how) as bar:
 
         def step(done: int, total: int) -> None:
             nonlocal began, last
@@ -483,11 +451,8 @@ def progress(label: str, unit: str = "") -> Iterator[Callable[[int, int], None]]
 
 def width() -> int:
     """Columns to write for: the terminal's, at most 120; 100 where there is no terminal."""
-    return (
-        min(shutil.get_terminal_size((100, 24)).columns, 120)
-        if sys.stdout and sys.stdout.isatty()
-        else 100
-    )
+    is_terminal = sys.stdout and sys.stdout.isatty()
+    return min(shutil.get_terminal_size((100, 24)).columns, 120) if is_terminal else 100
 
 
 class Target(NamedTuple):
@@ -499,8 +464,7 @@ class Target(NamedTuple):
 
 def give(made: Any, to: Target) -> None:
     """Put a document on stdout, or into a file at once and whole (a reader never sees half of it);
-    or hand it to whoever called the command for it.
-    """
+    or hand it to whoever called the command for it."""
     taken = click.get_current_context().meta.get(TAKEN)
     if taken is not None:
         taken.append(made)
@@ -522,12 +486,8 @@ def give(made: Any, to: Target) -> None:
 
 
 def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
-    """Put parts of texts into files, all of them or none, each whole: only when all are on the disk
-    do they take their places.
-
-    A link stays one: its target is replaced. A file keeps its mode. A pipe or a device takes its
-    texts when their turn comes.
-    """
+    """Put texts into files, all of them or none: when all are on the disk they take their places.
+    A link stays one, a file keeps its mode; a pipe or device takes texts when their turn comes."""
     parts, made, filename = dict[Path, Path](), list[Path](), ""
     try:
         for filename, texts in files:
@@ -566,9 +526,7 @@ def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
 
 
 def is_stream(filename: str | None) -> bool:
-    """Whether data flow on from there, as from stdout, a pipe or a device, so that there is no file
-    to be replaced.
-    """
+    """Whether data flow on from there, as from stdout or a pipe: no file is to be replaced."""
     if filename is None or _descriptor(filename) is not None:
         return True
     try:
@@ -579,10 +537,8 @@ def is_stream(filename: str | None) -> bool:
 
 
 def _descriptor(path: str) -> int | None:
-    """The number of our stdout or stderr, where a path such as /dev/stdout leads there.
-
-    To open such a path would empty a file that stdout goes to, and begin at its start again.
-    """
+    """The number of our stdout or stderr, where a path such as /dev/stdout leads there: to open it
+    would empty a file that stdout goes to, and begin at its start again."""
     with suppress(OSError):
         there = os.stat(path)
         for number in (1, 2):
@@ -592,9 +548,7 @@ def _descriptor(path: str) -> int | None:
 
 
 def _write_beside(target: Path, part: Path, texts: Iterable[str]) -> None:
-    """The texts as a file of the target's mode and owner, which nobody can read at any time who
-    cannot read the target.
-    """
+    """The texts as a file of the target's mode and owner, at no time open to more readers."""
     try:
         old = target.stat()
     except FileNotFoundError:
@@ -613,5 +567,4 @@ def _write_beside(target: Path, part: Path, texts: Iterable[str]) -> None:
 
 def provenance(source: Mapping[str, Any], run_ids: list[str], options: Choices) -> dict[str, Any]:
     """What reproduces a result, with the command as it was typed."""
-    typed = _as_typed(click.get_current_context())
-    return assembling.provenance(typed, source, run_ids, options)
+    return assembling.provenance(_as_typed(click.get_current_context()), source, run_ids, options)

@@ -1,6 +1,4 @@
-"""The commands that take more than a call: `mleval evaluate`, `mleval profile`, `mleval gate` and
-`mleval compare --over`.
-"""
+"""The commands that take more than a call: `evaluate`, `profile`, `gate`, `compare --over`."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ if TYPE_CHECKING:
     from mlflow_mleval.analysis.pairs import PairTests
     from mlflow_mleval.report.document import Document
 
-# --------------------------------------------------------------------------------------------------
-# The command `mleval evaluate`: a file of predictions into a run.
-
+# ---- `mleval evaluate`: a file of predictions into a run -----------------------------------------
 
 _of_evaluation = partial(Option, "Evaluation")
 _of_hierarchy = partial(Option, "Hierarchy")
@@ -65,17 +61,13 @@ _HIERARCHICAL = (
     ),
     _of_hierarchy("--count-root", is_flag=True, default=None, help="Count the root, as HEMKit."),
 )
-
-
 #: What has no meaning for answers that a run holds.
 _FOR_FILES = (
     *("cluster", "threshold", "probabilities", "truth", "train_labels"),
     *("log_instances", "engine", "master", "run_id"),
 )
-#: What has none for a file.
-_FOR_RUNS = ("labels",)
 #: What Spark lacks.
-_NOT_ON_SPARK = (*("truth", "train_labels", "cluster", "probabilities", "log_instances"),)
+_NOT_ON_SPARK = ("truth", "train_labels", "cluster", "probabilities", "log_instances")
 
 
 @click.command(
@@ -233,15 +225,13 @@ def evaluate(file: str | None, runs: tuple[str, ...], output: str | None, **choi
         )
     if "hierarchy" in given:
         given["hierarchy"] = read_hierarchy(given["hierarchy"])
-    names = ("method", "dataset", "experiment_name")
-    where = {name: choices[name] for name in names}
+    where = {name: choices[name] for name in ("method", "dataset", "experiment_name")}
     with progress("reading answers", unit="runs") as step:
         made = evaluate_answers(runs, found, true, progress=step, **where, **given)
     evaluations = []
     for e in made:
         about = {"method": e.method, "dataset": e.dataset, "run_id": e.run_id}
-        about |= {"answers_of": e.source}
-        evaluations.append((e.evaluation, about, e.notes))
+        evaluations.append((e.evaluation, about | {"answers_of": e.source}, e.notes))
     return give(evaluations_document(evaluations), to)
 
 
@@ -262,7 +252,7 @@ def _check_usage(file: str | None, runs: tuple[str, ...], choices: Choices) -> N
     for when, names, text in (
         (choices["hierarchy"] is None, of_hierarchies, "--hierarchy must be given with {}."),
         (bool(runs), _FOR_FILES, "{} must be left out with --run."),
-        (not runs, _FOR_RUNS, "{} must be left out without --run."),
+        (not runs, ["labels"], "{} must be left out without --run."),
         (not spark, ["master"], "{} must go with --engine spark."),
         (spark, _NOT_ON_SPARK, "{} must be left out with --engine spark, which lacks it."),
     ):
@@ -312,23 +302,14 @@ def _evaluated_file(file: str, choices: Choices, given: Choices) -> Document:
     return evaluation_document(ev, {**about, "run_id": run}, notes)
 
 
-# --------------------------------------------------------------------------------------------------
-# `mleval compare --over`: which options tests over datasets, folds, instances and repeats heed, and
-# the latter three.
+# ---- `mleval compare --over`: tests over folds, instances and repeats ----------------------------
 
 #: What all tests heed, and what those over each do beside.
 ALWAYS = (*opt.selection, *opt.reading, opt.level)
+_OF_DATASETS = (*opt.missing, *opt.fusion, *opt.tests)
 _OF_ANSWERS = (*opt.answers, opt.shared, opt.difference)
 HEEDED = {
-    "datasets": (
-        *opt.missing,
-        *opt.fusion,
-        *opt.tests,
-        *opt.protocol,
-        opt.pairing,
-        *opt.rope,
-        opt.seed,
-    ),
+    "datasets": (*_OF_DATASETS, *opt.protocol, opt.pairing, *opt.rope, opt.seed),
     "folds": (*opt.protocol, opt.pairing, opt.dependent),
     "instances": (*_OF_ANSWERS, opt.cluster, opt.bound, opt.swaps, opt.seed),
     "repeats": (),
@@ -336,9 +317,7 @@ HEEDED = {
 
 
 def heeded(over: str, choices: Choices) -> Choices:
-    """The choices that tests over this heed; a usage error names what was typed and would go
-    unheeded.
-    """
+    """The choices that tests over this heed; a usage error names what was typed for others."""
     typed = flags(click.get_current_context(), typed=True)
     heeds = {over: {o.name for o in leaves(options)} for over, options in HEEDED.items()}
     heed = {name: [at for at, names in heeds.items() if name in names] for name in typed}
@@ -379,11 +358,10 @@ def run_over(over: str, choices: Choices, to: Target) -> None:
     said = any(arguments(choices, *opt.answers, opt.shared).values())
     if over == "instances" and (said or any_answers(selection)):
         taken = (opt.level, opt.cluster, opt.bound, opt.difference, opt.swaps, opt.seed)
-        how: dict[str, Any] = {"stage": progress, "say": say, "word": as_option}
+        how: dict[str, Any] = {"stage": progress, "say": say, "word": as_option, "measures": wanted}
         try:
-            asked, tests, why = compared_answers(
-                selection, choices, arguments(choices, *taken), measures=wanted, **how
-            )
+            settings = arguments(choices, *taken)
+            asked, tests, why = compared_answers(selection, choices, settings, **how)
             absent = {dataset: in_options(reason) for dataset, reason in why.items()}
             if not tests:
                 for dataset, error in why.items():
@@ -465,8 +443,7 @@ def _over_units(
     return document(tests, origin, why, [*study.notes, *gone, *of_tests, *notes])
 
 
-# --------------------------------------------------------------------------------------------------
-# `mleval profile`: losses between Hamming and subset 0/1, who is ahead where, and how sure that is.
+# ---- `mleval profile`: losses between Hamming and subset 0/1, and who is ahead where -------------
 
 _PROFILES = (
     _of_profiles(
@@ -488,16 +465,7 @@ _PROFILES = (
 
 @click.command(
     cls=Command,
-    params=[
-        *opt.of_sides,
-        opt.run_ids,
-        opt.methods,
-        *opt.read(*opt.reading),
-        *_PROFILES,
-        *joined(*opt.protocol),
-        opt.timeout,
-        opt.output,
-    ],
+    params=[*opt.runs, *_PROFILES, *joined(*opt.protocol), opt.timeout, opt.output],
 )
 def profile(kind: Literal["hard", "soft"], output: str | None, **choices: Any) -> None:
     """Compare loss profiles from Hamming to subset 0/1 loss.
@@ -530,16 +498,12 @@ def profile(kind: Literal["hard", "soft"], output: str | None, **choices: Any) -
     n_methods, n_datasets = len(profiles.methods), len(profiles.datasets)
     say(f"comparing {count(n_methods, 'method')} on {count(n_datasets, 'dataset')} …")
     compared = compare_profiles(profiles, **arguments(choices, *_PROFILES, *opt.protocol))
-    ids = [
-        run.run_id
-        for run in profiles.runs.itertuples()
-        if (run.dataset, run.method) in profiles.errors
-    ]
+    rows = profiles.runs.itertuples()
+    ids = [run.run_id for run in rows if (run.dataset, run.method) in profiles.errors]
     give(document(compared, provenance(profiles.source, ids, compared.options)), to)
 
 
-# --------------------------------------------------------------------------------------------------
-# `mleval gate`: may this run replace that one?
+# ---- `mleval gate`: may this run replace that one? -----------------------------------------------
 
 #: Exit codes beside 0 for SHIP; 1 is a failure and 2 wrong usage, as of every command.
 _EXITS = {"ship": 0, "block": 3, "run more": 4}
@@ -619,12 +583,8 @@ def gate(
     taken = (*opt.gate, opt.cluster, *opt.protocol, opt.level, opt.anytime, opt.swaps, opt.seed)
     options = arguments({k: v for k, v in choices.items() if v is not None}, *taken)
     verdict = gates.gate(candidate, champion, measures=measures, **options, **asked)
-    verdict = replace(
-        verdict,
-        candidate=gates.shown(named[0]),
-        champion=gates.shown(named[1]),
-        notes=(*notes, *map(in_options, verdict.notes)),
-    )
+    verdict = replace(verdict, candidate=gates.shown(named[0]), champion=gates.shown(named[1]))
+    verdict = replace(verdict, notes=(*notes, *map(in_options, verdict.notes)))
     run_ids = [run_id for ids in verdict.runs.values() for run_id in ids]
     made = document(verdict, provenance(verdict.source, run_ids, choices))
     if whole:

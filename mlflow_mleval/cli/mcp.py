@@ -1,9 +1,5 @@
 """The agent's door: the questions of `mleval` as read-only tools of the Model Context Protocol.
-
-Each tool runs the command of its name, so that answers, errors and defaults are those of the
-command line. A tool takes only options that read; what a store says stays data: in JSON, under
-`answer`, of bounded length.
-"""
+Each runs its command, with options that read; what a store says stays data, of bounded length."""
 
 from __future__ import annotations
 
@@ -57,9 +53,7 @@ _FROM = "doubts_from"
 
 @dataclass(frozen=True)
 class _Tool:
-    """A tool: the command that it runs, which of its options its schema names (it takes all that
-    read), and what it is for.
-    """
+    """A tool: its command, the options that its schema names, of all that it takes, its purpose."""
 
     command: str
     names: tuple[str, ...]
@@ -145,13 +139,7 @@ INSTRUCTIONS = (
 
 
 def server(commands: Commands) -> Server[Any]:
-    """The tools on the commands of `mleval`.
-
-    Raises
-    ------
-    click.ClickException
-        The library is not installed.
-    """
+    """The tools on the commands of `mleval`."""
     try:
         from anyio import CapacityLimiter, move_on_after, to_thread
         from mcp import types
@@ -188,13 +176,8 @@ def server(commands: Commands) -> Server[Any]:
         content = types.TextContent(type="text", text=text)
         return types.CallToolResult(content=[content], is_error=failed)
 
-    return Server(
-        "mleval",
-        version=__version__,
-        instructions=INSTRUCTIONS,
-        on_list_tools=listed,
-        on_call_tool=called,
-    )
+    answers: Any = {"on_list_tools": listed, "on_call_tool": called}
+    return Server("mleval", version=__version__, instructions=INSTRUCTIONS, **answers)
 
 
 def serve(commands: Commands) -> None:
@@ -257,8 +240,7 @@ def answer(commands: Commands, name: str, given: Given) -> tuple[str, bool]:
     return _fitted({"note": DATA, **made}), False
 
 
-# --------------------------------------------------------------------------------------------------
-# From what an agent asks to a command line, and from its output to an answer.
+# ---- from what an agent asks to a command line, and from its output to an answer -----------------
 
 
 def _name(option: Option) -> str:
@@ -299,9 +281,7 @@ def _calls(commands: Commands, text: str) -> Iterator[Call]:
 
 
 def _working(commands: Commands, text: str, until: float, deep: int = 2) -> Iterator[Call]:
-    """Of the calls that an error proposes those that work; in the place of one that stops, too,
-    those that its error proposes.
-    """
+    """Of the calls that an error proposes those that work; for one that fails, what it proposes."""
     for name, given in _calls(commands, text):
         try:
             if time.monotonic() < until:
@@ -487,11 +467,7 @@ def _in_the_store(whole: Given, name: str) -> Record:
 
 
 def explained(name: str) -> Record:
-    """What a measure, or a key or word of an answer, means.
-
-    >>> explained("hamming_loss")["better"], explained("needed")["meaning"][:5]
-    ('smaller', 'units')
-    """
+    """What a measure, or a key or word of an answer, means."""
     from mlflow_mleval.measures.registry import MEASURES, SETS, meant
     from mlflow_mleval.report.blocks import glossary
 
@@ -517,14 +493,12 @@ def explained(name: str) -> Record:
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# Answers of bounded length.
+# ---- answers of bounded length -------------------------------------------------------------------
 
 
 def _fitted(made: Given, room: int = _TEXT) -> str:
     """JSON of less than `MOST` bytes: texts are cut, then the longest lists get shorter; `cut` says
-    how many items each list lacks.
-    """
+    how many items each list lacks."""
     short, left = _cut(made, room), Counter[str]()
     while len((text := to_json(short, indent=None)).encode()) >= MOST:
         lists = [*_lists(short)]
@@ -539,9 +513,7 @@ def _fitted(made: Given, room: int = _TEXT) -> str:
 
 
 def _cut(value: Any, room: int) -> Any:
-    """The value with texts of so many characters, and of fewer in lists; each is one line of
-    visible characters.
-    """
+    """The value with texts of so many visible characters in a line, and of fewer in lists."""
     if isinstance(value, str):
         lines = "\n".join(map(cleaned, value.splitlines())) if room == _ERROR else cleaned(value)
         return lines if len(lines) <= room else f"{lines[:room]}…"

@@ -1,7 +1,4 @@
-"""The options of all commands, each declared once.
-
-Destination names are those of the Python arguments they become.
-"""
+"""The options of all commands, each declared once, by the Python arguments that they become."""
 
 from __future__ import annotations
 
@@ -29,9 +26,7 @@ def _many(heading: str, *names: str, help: str, metavar: str = "NAME") -> Option
 
 
 class PerMeasure(click.ParamType):
-    """A number (or one of some words in its place) for all measures, or a number per measure
-    (f1=0.1,coverage=2).
-    """
+    """A number, or one of some words, for all measures, or a number each: f1=0.1,coverage=2."""
 
     kind = "NUMBER"
 
@@ -56,7 +51,7 @@ class PerMeasure(click.ParamType):
             )
 
 
-def _by_measure(
+def _stated(
     context: click.Context, option: click.Parameter, stated: Sequence[float | dict[str, float]]
 ) -> float | dict[str, float] | None:
     """What was stated: one number for all measures, or numbers by name."""
@@ -69,6 +64,10 @@ def _by_measure(
         else:
             return each
     return named or None
+
+
+#: Of what takes a number for all measures, or one for each.
+_by_measure: dict[str, Any] = {"type": PerMeasure(), "multiple": True, "callback": _stated}
 
 
 class Preference(PerMeasure):
@@ -115,8 +114,6 @@ def _of_runs(argument: str, help: str, metavar: str | None = "NAME", **attribute
 
 
 _of_results = partial(_of_runs, heading="Measures")
-
-
 #: How runs are read where they do not say it, each by a key of `--read`.
 reading = (
     _of_runs(
@@ -179,8 +176,6 @@ shared = _of_instances(
     is_flag=True,
     help="Compare on the instances that all runs hold, even where many are missing.",
 )
-
-
 #: Of what only joins others.
 _keys: dict[str, Any] = {"multiple": True, "expose_value": False, "metavar": "KEY=VALUE"}
 
@@ -254,6 +249,8 @@ _declared = (
 #: What is read, and how, without `--read`; of a gate also without the runs and methods to keep.
 selection = (*_shown, run_ids, methods, *_declared)
 of_sides = (*_shown, *_declared)
+#: What is read, with `--read`, where it is no answers.
+runs = (*selection, *read(*reading))
 missing = joined(
     _of_results(
         "missing",
@@ -272,8 +269,7 @@ missing = joined(
 
 
 def _threshold_option(flag: str, help: str) -> Option:
-    text = f"{help} Default: from the data of each dataset."
-    return _fusing(flag, type=PerMeasure(), help=text)
+    return _fusing(flag, type=PerMeasure(), help=f"{help} Default: from the data of each dataset.")
 
 
 fusion = (
@@ -355,19 +351,15 @@ gate = (
     _gating(
         "--margin",
         "margins",
-        type=PerMeasure(),
-        multiple=True,
-        callback=_by_measure,
         help="The loss that does not matter. Default: 0.01 between 0 and 1. Repeatable.",
+        **_by_measure,
     ),
     _gating(
         "--bound",
         "bounds",
-        type=PerMeasure(),
-        multiple=True,
-        callback=_by_measure,
         help="The largest difference of two answers that counts, of a measure without a range: "
         "else it is not judged. Repeatable.",
+        **_by_measure,
     ),
     _many("Gate", "--improve", help="Measure that must be better.", metavar="MEASURE"),
     _gating(
@@ -430,8 +422,6 @@ dependent = _of_folds(
     default="error",
     help="If a named measure follows from others (tn from fp): stop, or leave it out.",
 )
-
-
 rope = joined(
     _beyond(
         "--rope",
@@ -450,16 +440,12 @@ cluster = _of_instances(
     metavar="COLUMN",
     help="Over instances: the column that says which belong together, such as a passage; or fold.",
 )
-
-
 bound = _of_instances(
     "--bound",
     "bounds",
-    type=PerMeasure(),
-    multiple=True,
-    callback=_by_measure,
     help="Over instances: the largest possible difference of two values of a measure of unknown "
     "range, so that few are tested without assuming symmetry. Repeatable.",
+    **_by_measure,
 )
 
 
@@ -487,11 +473,8 @@ results = click.argument("results", required=False, metavar="[FILE]", type=FILE)
 
 def file_among(named: Sequence[str]) -> str | None:
     """The file among what may be a file or ids of runs; None where these are ids."""
-    files = [
-        text
-        for text in named
-        if text.lower().endswith((".csv", ".parquet", ".pq", ".json", ".jsonl"))
-    ]
+    suffixes = (".csv", ".parquet", ".pq", ".json", ".jsonl")
+    files = [text for text in named if text.lower().endswith(suffixes)]
     if files and len(named) > 1:
         raise click.UsageError(f"one FILE stands alone, got {', '.join(named)}. Leave out others.")
     return str(FILE.convert(files[0], None, None)) if files else None
