@@ -416,12 +416,14 @@ def _import(path: Path, experiment_name: str | None, conventions: str) -> str:
         if path.is_dir():
             done = send_unsent(str(path), experiment_name=experiment_name, progress=step)
             return done.summary()
-        how: dict[str, Any] = {"experiment_name": experiment_name or path.stem, "progress": step}
+        into = experiment_name or path.stem
         if holds_instances(str(path)):
-            done = import_answers(str(path), **how)
+            done = import_answers(str(path), experiment_name=into, progress=step)
             done = replace(done, warnings=tuple(map(in_options, done.warnings)))
         else:
-            done = import_results(path, conventions=conventions, **how)
+            done = import_results(
+                path, experiment_name=into, conventions=conventions, progress=step
+            )
     return "\n".join(map(terminal, done.summary().splitlines()))
 
 
@@ -481,5 +483,7 @@ def _log_the_report(
     """Store the report as a run, or in the run that holds it, and return the run's id."""
     from mlflow_mleval.store.runs import log_comparison
 
-    texts = made.to_html(), made.to_markdown(), made.files()
-    return log_comparison(*texts, comparison, asked=choices, experiment_name=experiment_name)
+    page, summary, data = made.to_html(), made.to_markdown(), made.files()
+    return log_comparison(
+        page, summary, data, comparison, asked=choices, experiment_name=experiment_name
+    )

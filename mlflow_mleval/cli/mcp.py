@@ -176,8 +176,13 @@ def server(commands: Commands) -> Server[Any]:
         content = types.TextContent(type="text", text=text)
         return types.CallToolResult(content=[content], is_error=failed)
 
-    answers: Any = {"on_list_tools": listed, "on_call_tool": called}
-    return Server("mleval", version=__version__, instructions=INSTRUCTIONS, **answers)
+    return Server(
+        "mleval",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        on_list_tools=listed,
+        on_call_tool=called,
+    )
 
 
 def serve(commands: Commands) -> None:
