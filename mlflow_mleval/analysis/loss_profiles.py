@@ -42,8 +42,8 @@ from mlflow_mleval.measures.owa import (
     ALPHAS,
     FAMILIES,
     PARAMETERS,
-    _weights,
     awareness,
+    family_weights,
     positions,
     rising_parameters,
 )
@@ -199,7 +199,7 @@ class Profiles:
         methods = self.on(dataset)
         at = self.parameters(dataset, family, parameters)
         widest = max(1, *(self.errors[dataset, m].shape[1] for m in methods))
-        weights = _weights(family, self.n_labels[dataset], at, widest)
+        weights = family_weights(family, self.n_labels[dataset], at, widest)
         by_method = {}
         for method in methods:
             rows = self.errors[dataset, method]

@@ -67,7 +67,8 @@ class Capacity:
         for label in range(self.n_labels):
             small = masks[~sets[:, label]]
             large = small | 1 << label
-            for i, j in np.stack([small, large], 1)[_falls(values[small], values[large])]:
+            falls = ~(values[small] <= values[large] + _TOLERANCE)
+            for i, j in np.stack([small[falls], large[falls]], 1):
                 pairs.append((_set(sets[i]), values[i], _set(sets[j]), values[j]))
         _check_steps(sorted(pairs, key=lambda pair: (len(pair[0]), pair[0], pair[2])))
 
@@ -90,7 +91,10 @@ class Capacity:
 
         def of_sets(members: Bools, relevant: Bools) -> Array:
             sides = (members, relevant) if relevance else (members,)
-            return np.array([once(*map(_labels, rows)) for rows in zip(*sides, strict=True)], float)
+            values = []
+            for rows in zip(*sides, strict=True):
+                values.append(once(*(frozenset(np.flatnonzero(row).tolist()) for row in rows)))
+            return np.array(values, float)
 
         return cls(label_count(n_labels), of_sets)
 
@@ -203,7 +207,7 @@ class Capacity:
             _check_ends(0.0, values[n, 0])
         pairs = [
             (_set(rank[n] > i), values[n, i + 1], _set(rank[n] >= i), values[n, i])
-            for n, i in np.argwhere(_falls(values[:, 1:], values[:, :-1]))
+            for n, i in np.argwhere(~(values[:, 1:] <= values[:, :-1] + _TOLERANCE))
         ]
         _check_steps(pairs)
         sorted_errors = np.take_along_axis(errors, order, axis=1)
@@ -245,22 +249,13 @@ def choquet_loss(
 # ---- sets ----------------------------------------------------------------------------------------
 
 
-def _labels(members: Bools) -> frozenset[int]:
-    return frozenset(np.flatnonzero(members).tolist())
-
-
 def _set(members: Bools) -> str:
-    return "{" + ", ".join(map(str, sorted(_labels(members)))) + "}"
+    return "{" + ", ".join(map(str, np.flatnonzero(members))) + "}"
 
 
 def _refuse_unknown(name: str, labels: Iterable[Any], n_labels: int) -> None:
     if unknown := sorted({i for i in labels if i not in range(n_labels)}, key=str):
         raise ValueError(f"`{name}` must hold labels 0..{n_labels - 1}, got {unknown[:5]}.")
-
-
-def _falls(small: Array, large: Array) -> Bools:
-    """Where a set is worth more than one that holds it."""
-    return ~(small <= large + _TOLERANCE)
 
 
 def _check_ends(empty: float, full: float) -> None:
@@ -343,7 +338,8 @@ def bayes_optimal(
         got = f"a smallest of {probabilities.min()} and a sum of {probabilities.sum()}"
         raise ValueError(f"`probabilities` must not be negative and sum to 1, got {got}.")
     weights = owa_weights(one_of(loss, "loss", FAMILIES), n_labels, parameter)
-    found, expected = _minimise(label_sets, probabilities, _losses_by_errors(weights[None]))
+    losses = np.append(0, np.cumsum(weights))[:, None]
+    found, expected = _minimise(label_sets, probabilities, losses)
     return Optimum(found[0], float(expected[0]))
 
 
@@ -428,7 +424,8 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False)
-        losses = _losses_by_errors(family_weights(self.loss, self.n_labels_, parameters))
+        of_errors = family_weights(self.loss, self.n_labels_, parameters).T
+        losses = np.vstack([np.zeros(of_errors.shape[1]), np.cumsum(of_errors, axis=0)])
         weights = np.full(self.n_neighbors, 1 / self.n_neighbors)
         predicted = np.empty((losses.shape[1], X.shape[0], self.n_labels_), dtype=np.int64)
         for i, neighbours in enumerate(self.neighbours_.kneighbors(X, return_distance=False)):
@@ -444,14 +441,9 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _losses_by_errors(weights: Array) -> Array:
-    """Loss (K + 1, P) of label sets with 0, …, K wrong labels, of OWA weights (P, K)."""
-    return np.vstack([np.zeros(len(weights)), np.cumsum(weights, axis=1).T])
-
-
 def _minimise(label_sets: Bools, weights: Array, losses: Array) -> tuple[Ints, Array]:
     """Label sets of least expected loss, (P, K), and that loss; of equal ones the first in
-    lexicographic order. `losses` are by numbers of wrong labels, see `_losses_by_errors`."""
+    lexicographic order. `losses` (K + 1, P) are those of 0, …, K wrong labels."""
     open_labels = np.flatnonzero((label_sets != label_sets[0]).any(axis=0))
     n_open = len(open_labels)
     if n_open > MOST_OPEN:

@@ -36,14 +36,13 @@ _MOST_WEIGHTS = 1 << 19  # made at a time: K x K of them would be too many for t
 # ---- weights -------------------------------------------------------------------------------------
 
 
-def family_weights(family: str, n_labels: int, parameters: ArrayLike | None = None) -> Array:
-    """OWA weights (P, K) of a family, that of the largest error first (eq. 17 and 18)."""
-    return _weights(family, n_labels, _parameters(family, n_labels, parameters), n_labels)
-
-
-def _weights(family: str, n_labels: int, parameters: AnyArray, n_largest: int) -> Array:
-    """Weights of the largest errors only, shape (P, n_largest)."""
-    at = parameters[:, None]
+def family_weights(
+    family: str, n_labels: int, parameters: ArrayLike | None = None, n_largest: int | None = None
+) -> Array:
+    """OWA weights (P, K) of a family, that of the largest error first (eq. 17 and 18), or of the
+    `n_largest` errors only."""
+    at = _parameters(family, n_labels, parameters)[:, None]
+    n_largest = n_labels if n_largest is None else n_largest
     if family == "binomial":
         # products of ratios of neighbouring weights: relative error 5e-15 at K=1000, no overflow
         left = np.arange(n_labels - 1, n_labels - n_largest, -1, dtype=float)
@@ -70,7 +69,7 @@ def owa_weights(family: str, n_labels: int, parameter: float) -> Array:
     """The weights of one loss of a family, shape (K,)."""
     if np.ndim(parameter):
         raise ValueError(f"`{PARAMETERS[family]}` must be one number, got {parameter!r}.")
-    return _weights(family, n_labels, _parameters(family, n_labels, parameter), n_labels)[0]
+    return family_weights(family, n_labels, parameter)[0]
 
 
 def _parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> AnyArray:
@@ -293,7 +292,7 @@ def _profile(means: Array, family: Any, parameters: ArrayLike | None, kind: Any)
     parameters = rising_parameters(family, n_labels, parameters)
     n_largest = max(1, int(np.count_nonzero(means)))  # few of many labels are wrong, as a rule
     parts = slices(len(parameters), max(1, _MOST_WEIGHTS // n_largest))
-    weights = (_weights(family, n_labels, parameters[part], n_largest) for part in parts)
+    weights = (family_weights(family, n_labels, parameters[part], n_largest) for part in parts)
     losses = np.concatenate([own @ means[:n_largest] for own in weights])
     # The exact profile is non-decreasing and ends at the largest error, whatever rounding says.
     losses = np.minimum(np.maximum.accumulate(losses), means[0])
@@ -410,29 +409,23 @@ MEASURED = {"binomial_area": "area", "binomial_slope": "slope", "binomial_gain":
 _NO_ROOM = 1e-12
 
 
-def area_weights(family: str, n_labels: int) -> Array:
-    """Weights of the mean largest error, the second largest, … in the area under the losses."""
-    n_labels = label_count(n_labels)
-    if one_of(family, "family", FAMILIES) == "polynomial":
-        at = np.log(ALPHAS) / np.log(ALPHAS[-1])
-        width = (np.diff(at, prepend=at[0]) + np.diff(at, append=at[-1])) / 2
-        return width @ family_weights("polynomial", n_labels)
-    if n_labels == 1:
-        return np.ones(1)
-    place = np.arange(1, n_labels + 1, dtype=float)
-    weights = (n_labels + 1) / (place * (place + 1)) - 0.5 / n_labels
-    weights[0] -= 0.5
-    return weights / (n_labels - 1)
-
-
 def awareness(
     means: ArrayLike, n_labels: int | None = None, family: str = "binomial"
 ) -> dict[str, Array]:
     """The ends of loss profiles, their area, slope and relative gain, each of shape (...,), from
     means (..., K) of the largest error, the second, …; zeros at the end may be left out."""
     means = np.asarray(means, dtype=float)
-    n_labels = means.shape[-1] if n_labels is None else n_labels
-    weights = area_weights(family, n_labels)
+    n_labels = label_count(means.shape[-1] if n_labels is None else n_labels)
+    # weights of the mean largest error, the second largest, … in the area under the losses
+    if one_of(family, "family", FAMILIES) == "polynomial":
+        at = np.log(ALPHAS) / np.log(ALPHAS[-1])
+        width = (np.diff(at, prepend=at[0]) + np.diff(at, append=at[-1])) / 2
+        weights = width @ family_weights("polynomial", n_labels)
+    else:
+        place = np.arange(1, n_labels + 1, dtype=float)
+        weights = (n_labels + 1) / (place * (place + 1)) - 0.5 / n_labels
+        weights[0] -= 0.5
+        weights = weights / (n_labels - 1) if n_labels > 1 else np.ones(1)
     subset = means[..., 0] if means.shape[-1] else np.zeros(means.shape[:-1])
     hamming = np.minimum(means.sum(axis=-1) / n_labels, subset)
     # it lies between the ends, whatever rounding says
