@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache, reduce
 from itertools import chain, pairwise
@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.measures.hierarchy import Hierarchy, closure, offsets, pattern, spans, stretches
 from mlflow_mleval.measures.inputs import Csr, Propensities, dense, row_sizes, rows_of, slices
 from mlflow_mleval.measures.label_ranking import RowScores
 from mlflow_mleval.measures.registry import BINS, Bounded, ratio
-from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
+from mlflow_mleval.validation import AnyArray, Array, Ints
 
 # ---- positives and negatives by score ------------------------------------------------------------
 # Equal scores are joined, so the counts are exact whatever the order of batches. Of what is merged
@@ -110,24 +109,10 @@ class SortedScores:
     ordered: Array  # (K, N)
     of_positives: Sequence[Array]
 
-    @classmethod
-    def of(cls, scores: Array, positive: Bools) -> SortedScores:
-        """Of matrices N x K."""
-        ordered = np.add(scores.T, 0.0, order="C")  # a copy in which -0 is 0
-        of_positives = [np.sort(own[rows]) for own, rows in zip(ordered, positive.T, strict=True)]
-        ordered.sort(axis=1)
-        return cls(ordered, of_positives)
-
-    def pooled(self) -> SortedScores:
-        """All classes as one."""
-        ordered = np.sort(self.ordered, axis=None)
-        return SortedScores(ordered[None], [np.sort(np.concatenate(self.of_positives))])
-
     def rows(self, c: int) -> _Rows:
         """What is counted by score of a class."""
         ordered = self.ordered[c]
-        first = _first_of_equal(ordered)
-        different = ordered[first]
+        different, first = np.unique(ordered, return_index=True)
         place = np.searchsorted(different, self.of_positives[c])
         positives = np.bincount(place, minlength=len(first))
         negatives = np.diff(first, append=len(ordered)) - positives
@@ -137,8 +122,8 @@ class SortedScores:
         """The same as `ScoreCounts.rises` of a class."""
         ordered = self.ordered[c]
         own = self.of_positives[c]
-        first = _first_of_equal(own)
-        start, end = (np.searchsorted(ordered, own[first], side) for side in ("left", "right"))
+        different, first = np.unique(own, return_index=True)
+        start, end = (np.searchsorted(ordered, different, side) for side in ("left", "right"))
         positives = np.diff(first, append=len(own))
         tp = len(own) - first
         fp = len(ordered) - start - tp
@@ -152,15 +137,37 @@ class ScoreCounts(ScoreRows):
     sample: SortedScores | None = None
 
     @classmethod
-    def of(
-        cls, scores: ArrayLike, positive: ArrayLike, weights: Array | None = None
-    ) -> ScoreCounts:
-        """The counts of a matrix of scores, one column a class, and of which are positive."""
-        scores = np.asarray(scores, dtype=float)
-        positive = np.asarray(positive, dtype=bool)
+    def of(cls, scores: Any, positive: Any, weights: Array | None = None) -> ScoreCounts:
+        """The counts of a matrix of scores, one column a class, and of which are positive; CSR of
+        both costs what is stored."""
         n, n_classes = scores.shape
+        if sparse.issparse(scores) and sparse.issparse(positive):
+            stored = RowScores(positive, scores)
+            each = np.ones(n, np.int64) if weights is None else weights
+            own = each[rows_of(scores)]
+            row, label = stored.missed
+            _, relevant = stored.met
+            missed = _by_class(label, each[row], n_classes)
+            # has a label that is neither stored nor true; what is left of none is rounding
+            there = np.bincount(np.append(scores.indices, label), minlength=n_classes)
+            left = each.sum() - _by_class(scores.indices, own, n_classes) - missed
+            rest = np.maximum(left, 0) * (n > there)
+            zero = np.flatnonzero(missed + rest)
+            return cls.of_entries(
+                n_classes,
+                np.append(scores.indices, zero).astype(np.int64),
+                np.append(scores.data.astype(float), np.zeros(len(zero))),
+                np.append(own * relevant, missed[zero]),
+                np.append(own * ~relevant, rest[zero]),
+            )
+        scores = np.asarray(dense(scores), dtype=float)
+        positive = np.asarray(dense(positive), dtype=bool)
         if weights is None:
-            return cls(n_classes, (), sample=SortedScores.of(scores, positive))
+            ordered = np.add(scores.T, 0.0, order="C")  # a copy in which -0 is 0
+            columns = zip(ordered, positive.T, strict=True)
+            of_positives = [np.sort(own[rows]) for own, rows in columns]
+            ordered.sort(axis=1)
+            return cls(n_classes, (), sample=SortedScores(ordered, of_positives))
         classes = np.repeat(np.arange(n_classes), n)
         sides = (np.ravel((side * weights[:, None]).T) for side in (positive, ~positive))
         return cls.of_entries(n_classes, classes, scores.T.ravel(), *sides)
@@ -190,7 +197,9 @@ class ScoreCounts(ScoreRows):
         if self.n_classes == 1:
             return self
         if self.sample is not None:
-            return replace(self, n_classes=1, sample=self.sample.pooled())
+            ordered = np.sort(self.sample.ordered, axis=None)
+            positives = np.sort(np.concatenate(self.sample.of_positives))
+            return replace(self, n_classes=1, sample=SortedScores(ordered[None], [positives]))
         classes, *rest = self.whole.parts[0]
         return ScoreCounts(1, (joined_rows([(np.zeros_like(classes), *rest)]),), self.on_grid)
 
@@ -208,14 +217,6 @@ class ScoreCounts(ScoreRows):
         rows = spans(starts, sizes)
         part = (np.repeat(np.arange(len(sizes)), sizes), *(column[rows] for column in rest))
         return ScoreCounts(len(sizes), (part,), self.on_grid)
-
-    def pieces(self) -> Iterator[tuple[int, ScoreCounts]]:
-        """The counts in rows, class by class before merging, and the number of the first class."""
-        if self.sample is None:
-            yield 0, self
-            return
-        for c in range(self.n_classes):
-            yield c, ScoreCounts(1, (self.sample.rows(c),))
 
     @cached_property
     def totals(self) -> tuple[AnyArray, AnyArray]:
@@ -354,11 +355,6 @@ class ScoreCounts(ScoreRows):
         return error, float(1 / STEPS + 2 * (pos * (1 - low) + neg * high)[torn].sum() / n.sum())
 
 
-def if_both(mine: Any, theirs: Any, add: Callable[[Any, Any], Any] = operator.add) -> Any:
-    """What two parts sum to; None of one is None of both."""
-    return None if mine is None or theirs is None else add(mine, theirs)
-
-
 def counts_of(values: Sequence[Any]) -> AnyArray:
     """Counts from JSON: whole numbers, or sums of weights."""
     counts = np.array(values)
@@ -374,11 +370,6 @@ def _of_classes(pieces: Iterable[_Rows]) -> _Rows:
     """The rows of several classes, from those of each as of class 0."""
     numbered = ((classes + first, *rest) for first, (classes, *rest) in enumerate(pieces))
     return tuple(map(np.concatenate, zip(*numbered, strict=True)))
-
-
-def _first_of_equal(ordered: Array) -> Ints:
-    """Where each different number begins."""
-    return np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
 
 
 def joined_rows(parts: Sequence[_Rows]) -> _Rows:
@@ -402,35 +393,6 @@ def _ungridded(step: Array) -> Array:
         return np.where(place < 0.25, 1 - 0.25 / place, score)
 
 
-def score_counts(true: Any, score: Any, weights: Array | None = None) -> ScoreCounts:
-    """The counts of each label, of checked matrices; CSR of both costs what is stored."""
-    if not (sparse.issparse(true) and sparse.issparse(score)):
-        return ScoreCounts.of(dense(score), dense(true), weights)
-    stored = RowScores(true, score)
-    n, n_labels = true.shape
-    each = np.ones(n, np.int64) if weights is None else weights
-
-    def by_label(labels: Ints, rows: Ints) -> AnyArray:
-        counted = np.bincount(labels, None if weights is None else weights[rows], n_labels)
-        return counted.astype(each.dtype, copy=False)
-
-    of_rows = each[rows_of(score)]
-    row, label = stored.missed
-    missed = by_label(label, row)
-    # has a label that is neither stored nor true; what is left of none is rounding
-    there = np.bincount(score.indices, minlength=n_labels) + np.bincount(label, minlength=n_labels)
-    left = each.sum() - by_label(score.indices, rows_of(score)) - missed
-    rest = np.maximum(left, 0) * (n > there)
-    zero = np.flatnonzero(missed + rest)
-    return ScoreCounts.of_entries(
-        n_labels,
-        np.concatenate([score.indices, zero]).astype(np.int64),
-        np.concatenate([score.data.astype(float), np.zeros(len(zero))]),
-        np.concatenate([of_rows * stored.relevant, missed[zero]]),
-        np.concatenate([of_rows * ~stored.relevant, rest[zero]]),
-    )
-
-
 # ---- curves as points ----------------------------------------------------------------------------
 
 _BLOCK = 1 << 16  # rows that are looked at together
@@ -439,16 +401,6 @@ POINTS = 200
 #: What a curve is of: all label cells together, or one label.
 MICRO = "micro"
 LABEL = "label"
-
-
-def precision_at(counts: ScoreCounts, recalls: Array) -> Array:
-    """The precision of one class at these recalls, as Davis & Goadrich 2006 interpolate."""
-    _, pos, neg, tp, fp = counts.rises
-    wanted = recalls * tp[0]
-    missed, wrong = (np.stack(side, axis=1).ravel() for side in ((-tp, pos - tp), (fp, fp - neg)))
-    # at recall 0 what precision tends to
-    limit = 0.0 if fp[-1] > neg[-1] else pos[-1] / (pos[-1] + neg[-1])
-    return ratio(wanted, np.where(wanted > 0, wanted + np.interp(-wanted, missed, wrong), 0), limit)
 
 
 def curve_table(
@@ -465,8 +417,12 @@ def curve_table(
         parts.append((LABEL, counts.chosen([place[name] for name in drawn]), drawn))
     tables = []
     for scope, part, of in parts:
-        pieces = [piece.points(first) for first, piece in part.pieces()]
-        classes, *columns = map(np.concatenate, zip(*pieces, strict=True))
+        pieces: Iterable[ScoreCounts] = [part]
+        if part.sample is not None:  # class by class, whose rows go as soon as they are seen
+            each = map(part.sample.rows, range(part.n_classes))
+            pieces = (ScoreCounts(1, (rows,)) for rows in each)
+        points = [piece.points(first) for first, piece in enumerate(pieces)]
+        classes, *columns = map(np.concatenate, zip(*points, strict=True))
         label = np.array([*of, None], object)[classes.astype(int)]
         curve = dict(zip(("threshold", "recall", "precision", "fpr"), columns, strict=True))
         tables.append(pd.DataFrame({"scope": scope, "label": label, **curve}))
@@ -506,7 +462,14 @@ def percent_curves(sums: Any) -> Mapping[str, Mapping[int, float]]:
     shares = np.arange(101) / 100
     (positives,), (negatives,) = whole.totals
     if positives:
-        by_name["precision_at_recall_percent"] = precision_at(whole, shares)
+        # as Davis & Goadrich 2006 interpolate; at recall 0 what precision tends to
+        _, pos, neg, tp, fp = whole.rises
+        found = shares * tp[0]
+        missed = np.stack([-tp, pos - tp], axis=1).ravel()
+        wrong = np.stack([fp, fp - neg], axis=1).ravel()
+        given = np.where(found > 0, found + np.interp(-found, missed, wrong), 0)
+        limit = 0.0 if fp[-1] > neg[-1] else pos[-1] / (pos[-1] + neg[-1])
+        by_name["precision_at_recall_percent"] = ratio(found, given, limit)
     if positives and negatives:
         tp, fp = (offsets(side[::-1]) for side in whole.whole.parts[0][2:])
         reached = np.interp(shares * fp[-1], fp, tp) / tp[-1]  # the upper end where it jumps
@@ -535,11 +498,12 @@ class ThresholdSums(ScoreRows):
     information: float | None = None  # of all true classes
 
     def __add__(self, other: ThresholdSums) -> ThresholdSums:  # type: ignore[override]
+        known: Any = self.information, other.information
         return replace(
             super().__add__(other).bounded,
             instances=self.instances + other.instances,
             with_truth=self.with_truth + other.with_truth,
-            information=if_both(self.information, other.information),
+            information=None if None in known else sum(known),
         )
 
     @property
@@ -553,13 +517,15 @@ class ThresholdSums(ScoreRows):
             return float("nan"), 0.0
         (started, predicting), (_, gained), (loss, lost), (_, recall) = self._changes[:4]
         recall = recall / self.with_truth
-        best = _largest_f((gained + lost) / predicting, recall)
-        if not self.whole.on_grid:
-            return best, 0.0
-        # Within a step precision cannot exceed what it gains there, over those who predicted
-        # before; recall what it ends with.
-        highest = np.minimum((gained + lost - loss) / np.maximum(predicting - started, 1), 1)
-        return best, max(_largest_f(highest, recall) - best, 0.0)
+        precisions = [(gained + lost) / predicting]
+        if self.whole.on_grid:
+            # Within a step precision cannot exceed what it gains there, over those who predicted
+            # before; recall what it ends with.
+            most = (gained + lost - loss) / np.maximum(predicting - started, 1)
+            precisions.append(np.minimum(most, 1))
+        curves = [ratio(2 * precision * recall, precision + recall) for precision in precisions]
+        best, highest = (float(curves[i].max(initial=0.0)) for i in (0, -1))
+        return best, max(highest - best, 0.0)
 
     def s_min(self) -> Bounded:
         """The least missing and wrong information, NaN if unknown, and its error."""
@@ -571,10 +537,6 @@ class ThresholdSums(ScoreRows):
         if self.whole.on_grid:
             least = float(np.hypot(missing[1:], wronged - wrong).min(initial=best))
         return best / self.instances, (best - least) / self.instances
-
-
-def _largest_f(precision: Array, recall: Array) -> float:
-    return float(ratio(2 * precision * recall, precision + recall).max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -124,11 +124,6 @@ def closure(up: Parents, columns: AnyArray | None = None) -> Csr:
     column = np.empty(4 * n, np.int32)
     near = np.empty(4 * n, kind)
 
-    def gather(edges: AnyArray, known: Csr) -> Csr:
-        part = above[up.parent[edges]]
-        part.data -= np.repeat(length[edges], row_sizes(part))
-        return part
-
     for lo, hi in pairwise(
         np.flatnonzero(np.diff(up.level, prepend=-1, append=up.level.max(initial=0) + 1)).tolist()
     ):
@@ -136,7 +131,9 @@ def closure(up: Parents, columns: AnyArray | None = None) -> Csr:
         above = compressed(near[: start[lo]], column[: start[lo]], start[: lo + 1], n)
         for slot in range(count[lo] - 1, -1, -1):
             several = lo + np.searchsorted(-count[lo:hi], -slot)
-            part = gather(up.start[lo:several] + slot, above)
+            edges = up.start[lo:several] + slot
+            part = above[up.parent[edges]]
+            part.data -= np.repeat(length[edges], row_sizes(part))
             if slot < count[lo] - 1:
                 union.resize(part.shape)
                 part = union.maximum(part)
@@ -238,8 +235,7 @@ class Hierarchy:
         places = np.fromiter(map(self._position.__getitem__, ends), np.int64, len(ends))
         pairs = places.reshape(-1, 2)
         lengths = np.ones(len(pairs)) if weights is None else np.asarray(weights, float)
-        self._check(pairs, lengths)
-        level = self._levels(pairs)
+        level = self._levels(pairs, lengths)
         if (lengths == np.rint(lengths)).all() and lengths.max(initial=1) * level.max() < 2**28:
             lengths = lengths.astype(np.int64)
         # below the virtual root, which stands first, with length 1
@@ -250,7 +246,9 @@ class Hierarchy:
         self._up, number = Parents.arrange(child, parent, lengths, np.concatenate([[0], level]))
         self._number = number[1:]
 
-    def _check(self, pairs: AnyArray, lengths: AnyArray) -> None:
+    def _levels(self, pairs: AnyArray, lengths: AnyArray) -> AnyArray:
+        """Most edges from the virtual root to each class, wave by wave; a ValueError names edges
+        that are wrong."""
         if lengths.shape != (len(pairs),):
             raise ValueError(f"`weights` must hold {len(pairs)} lengths, got {lengths.shape}.")
         order = np.lexsort(pairs.T)
@@ -263,9 +261,6 @@ class Hierarchy:
         ):
             if len(named := [tuple(self.nodes[i] for i in pair) for pair in pairs[wrong]]):
                 raise ValueError(text.format(listing(named, "edge")))
-
-    def _levels(self, pairs: AnyArray) -> AnyArray:
-        """Most edges from the virtual root to each class, wave by wave."""
         pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
         start = np.searchsorted(pairs[:, 0], np.arange(len(self) + 1))
         missing = np.bincount(pairs[:, 1], minlength=len(self))
@@ -340,12 +335,13 @@ class Hierarchy:
 
     def parents(self, name: Hashable) -> set[Hashable]:
         """The classes right above a class."""
-        (c,) = self._numbers(name)
+        (c,) = self._number[self._positions([name], "name")]
         return self._names(self._up.parent[self._up.start[c] : self._up.start[c + 1]])
 
     def ancestors(self, name: Hashable) -> set[Hashable]:
         """The classes above a class, itself left out."""
-        return self._names(np.flatnonzero(self._up.above(self._numbers(name)))) - {name}
+        own = self._number[self._positions([name], "name")]
+        return self._names(np.flatnonzero(self._up.above(own))) - {name}
 
     def indicator(self, sets: Any, name: str = "sets") -> Csr:
         """Class sets as a csr_array of bool, shape (N, C), with the columns `nodes`; `name` is what
@@ -396,9 +392,6 @@ class Hierarchy:
             unknown = dict.fromkeys(name for name in names if name not in self._position)
         got = listing(unknown, "unknown class")
         raise ValueError(f"`{argument}` must hold classes of the hierarchy, got {got}.")
-
-    def _numbers(self, name: Hashable) -> AnyArray:
-        return self._number[self._positions([name], "name")]
 
     def _names(self, numbers: AnyArray) -> set[Hashable]:
         return {self.nodes[i] for i in np.flatnonzero(np.isin(self._number, numbers))}

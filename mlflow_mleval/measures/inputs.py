@@ -206,14 +206,11 @@ def _mixed(numbers: AnyArray) -> NDArray[np.uint64]:
     return words ^ (words >> np.uint64(31))
 
 
-def added(digests: NDArray[np.uint64]) -> int:
-    """The sum of the rows' digests, whatever their order."""
+def added(digests: NDArray[np.uint64], weights: Array | None = None) -> int:
+    """The sum of the rows' digests, whatever their order; with weights, each tells its weight."""
+    if weights is not None:
+        digests = _mixed(digests ^ _mixed(weights.view(np.uint64)))
     return int(digests.sum(dtype=np.uint64))
-
-
-def weighted_rows(digests: NDArray[np.uint64], weights: Array) -> int:
-    """The sum of digests that tell each row and its weight, whatever their order."""
-    return added(_mixed(digests ^ _mixed(weights.view(np.uint64))))
 
 
 def sums_of_both(a: int, b: int) -> int:
@@ -405,20 +402,17 @@ def calibrate_threshold(y_true: Any, y_score: Any, *, per_label: bool = False) -
     n, k = score.shape
     if true.shape[1] != k:
         raise ValueError(f"`y_true` must have the {k} labels of `y_score`, got {true.shape[1]}.")
-    wanted = np.asarray(true.sum(axis=0)).ravel() * n / true.shape[0]
-    if not per_label:
-        return _threshold(dense(score), wanted.sum())
-    return np.array([_threshold(dense(score[:, [j]]), wanted[j]) for j in range(k)])
-
-
-def _threshold(scores: AnyArray, wanted: float) -> float:
-    """The threshold that as nearly as possible ``wanted`` scores reach, in their own type."""
-    scores = scores.ravel() if scores.dtype.kind == "f" else scores.ravel().astype(float)
-    values, times = np.unique(scores, return_counts=True)
-    reached = np.append(np.cumsum(times[::-1])[::-1], 0)  # by each value, and by none
-    # of two that are equally close the higher one
-    best = len(values) - int(np.argmin(np.abs(reached - wanted)[::-1]))
-    low = values[max(best - 1, 0)]
-    high = values[best] if best < len(values) else np.nextafter(low, low.dtype.type(np.inf))
-    middle = low / 2 + high / 2
-    return float(middle if low < middle <= high else high)
+    by_label = np.asarray(true.sum(axis=0)).ravel() * n / true.shape[0]
+    cuts = []
+    for j, wanted in enumerate(by_label if per_label else [by_label.sum()]):
+        scores = dense(score[:, [j]] if per_label else score).ravel()
+        scores = scores if scores.dtype.kind == "f" else scores.astype(float)
+        values, times = np.unique(scores, return_counts=True)
+        reached = np.append(np.cumsum(times[::-1])[::-1], 0)  # by each value, and by none
+        # of two that are equally close the higher one
+        best = len(values) - int(np.argmin(np.abs(reached - wanted)[::-1]))
+        low = values[max(best - 1, 0)]
+        high = values[best] if best < len(values) else np.nextafter(low, low.dtype.type(np.inf))
+        middle = low / 2 + high / 2
+        cuts.append(float(middle if low < middle <= high else high))
+    return np.array(cuts) if per_label else cuts[0]

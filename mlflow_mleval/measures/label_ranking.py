@@ -61,25 +61,21 @@ class RowScores:
         return tuple(rows_of(m) * m.shape[1] + m.indices for m in (self.true, self.score))
 
     @cached_property
-    def _met(self) -> tuple[Bools, Bools]:
-        """Which true cells have a stored score, and which stored scores are of true labels."""
+    def met(self) -> tuple[Bools, Bools]:
+        """Which true cells have a stored score, and which stored scores are of true labels, both in
+        the order of CSR."""
         wanted, there = self._cells
         met, at = found_among(there, wanted)
         relevant = np.zeros(len(there), bool)
         relevant[at[met]] = True
         return met, relevant
 
-    @property
-    def relevant(self) -> Bools:
-        """Which stored scores are of true labels, in the order of CSR."""
-        return self._met[1]
-
     @cached_property
     def missed(self) -> tuple[Ints, Ints]:
         """Row and label of the true labels that are not stored, in order."""
         if self.all_stored:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        lost = ~self._met[0]
+        lost = ~self.met[0]
         return rows_of(self.true)[lost], self.true.indices[lost].astype(np.int64)
 
     @cached_property
@@ -117,7 +113,7 @@ class RowScores:
             at = self.score.indptr[rows].astype(np.int64)[:, None] + np.arange(width)
             at[~stored] = 0
             scores = np.where(stored, self.score.data[at], -np.inf)
-            yield Table(rows, scores, self.relevant[at] & stored, self.score.indices[at], stored)
+            yield Table(rows, scores, self.met[1][at] & stored, self.score.indices[at], stored)
 
 
 # ---- measures of the order of labels -------------------------------------------------------------

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from heapq import nlargest
 from itertools import chain
 from operator import or_
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -232,7 +231,11 @@ def minimal_graphs(instance: AnyArray, sides: list[Side], rows: int) -> AnyArray
         tables.append(_by_instance(rows, instance[mine], side.own[mine], side.used[mine]))
         tables.append(_by_instance(rows, instance, side.used))
         tables.append(_by_instance(rows, *present(side.joins)))
-    legs = [_Legs(side.legs) for side in sides]
+    legs = []
+    for side in sides:
+        low, high, edge = side.legs.low, side.legs.high, side.legs.edge
+        first = np.searchsorted(edge[:, 0], np.arange(len(low) + 1)).tolist()
+        legs.append(_Legs(low.tolist(), high.tolist(), first, edge[:, 1:]))
     for i in np.unique(instance):
         parts = [table[start[i] : start[i + 1]].tolist() for start, table in tables]
         sizes[:, i] = _Instance(legs, parts[::3], parts[1::3], parts[2::3]).solve()
@@ -247,21 +250,13 @@ def _by_instance(rows: int, instance: AnyArray, *columns: AnyArray) -> tuple[Any
     return np.searchsorted(instance[order], np.arange(rows + 1)), table
 
 
-class _Legs:
-    """Ends and edges of the legs of one side as lists."""
+class _Legs(NamedTuple):
+    """Ends of the legs of one side as lists, and edges: those of leg i from first[i] on."""
 
-    def __init__(self, legs: Legs):
-        self.low = legs.low.tolist()
-        self.high = legs.high.tolist()
-        self.first = np.searchsorted(legs.edge[:, 0], np.arange(len(self.low) + 1)).tolist()
-        self.edge = legs.edge[:, 1:]
-
-    def edges(self, legs: list[int], others: list[int]) -> dict[int, list[Edge]]:
-        """The edges of legs and of others within the graph of the legs."""
-        ends = {leg: slice(*self.first[leg : leg + 2]) for leg in chain(legs, others)}
-        edges = {leg: list(map(tuple, self.edge[at].tolist())) for leg, at in ends.items()}
-        inside = set(chain.from_iterable(edges[leg] for leg in legs))
-        return {leg: [edge for edge in path if edge in inside] for leg, path in edges.items()}
+    low: list[int]
+    high: list[int]
+    first: list[int]
+    edge: AnyArray
 
 
 class _Instance:
@@ -277,13 +272,19 @@ class _Instance:
         self.exact = True
         self.sides = sides
         self.bit: dict[int, int] = defaultdict(lambda: 1 << len(self.bit))
-        self.edges = [side.edges(*legs) for side, *legs in zip(sides, used, joins, strict=True)]
+        self.edges: list[dict[int, list[Edge]]] = []
         # nodes of several legs, the only ones for which it matters which path is taken
         self.shared = once = 0
-        for side, edges in zip(sides, self.edges, strict=True):
+        for side, own_used, own_joins in zip(sides, used, joins, strict=True):
+            # the edges of all legs within the graph of those that are used
+            ends = {leg: slice(*side.first[leg : leg + 2]) for leg in chain(own_used, own_joins)}
+            whole = {leg: list(map(tuple, side.edge[at].tolist())) for leg, at in ends.items()}
+            inside = set(chain.from_iterable(whole[leg] for leg in own_used))
+            edges = {leg: [edge for edge in path if edge in inside] for leg, path in whole.items()}
+            self.edges.append(edges)
             for leg, path in edges.items():
-                ends = side.low[leg], side.high[leg]
-                mask = reduce(or_, (self.bit[node] for node in (*ends, *chain(*path))))
+                nodes = (side.low[leg], side.high[leg], *chain(*path))
+                mask = reduce(or_, (self.bit[node] for node in nodes))
                 self.shared |= once & mask
                 once |= mask
         ways = [
@@ -343,8 +344,7 @@ class _Instance:
             live.append(later)
             paths = chain.from_iterable(self.classes[owner].values() for owner in group)
             later |= reduce(or_, chain.from_iterable(paths))
-            tops = reduce(or_, chain.from_iterable(self.classes[owner] for owner in group))
-            for top in self._bits(tops):
+            for top in set(chain.from_iterable(self.classes[owner] for owner in group)):
                 later |= reduce(or_, chain(self.joins[0][top], self.joins[1][top]))
         n_ways = sum(map(len, chain.from_iterable(tops.values() for tops in self.classes.values())))
         most = max(1, _STEPS // n_ways)
@@ -367,12 +367,13 @@ class _Instance:
     ) -> list[Graphs]:
         """The graphs with these classes joined to a cover, and each of its nodes to both sides."""
         steps = []
+        tops: set[int] = set()
         for side, owner in group:
-            of_tops = self.classes[side, owner].items()
-            steps.append((side, 0, [way for top, ways in of_tops if top & cover for way in ways]))
-        steps += [
-            (side, top, self.joins[side][top]) for top in self._bits(cover) for side in (0, 1)
-        ]
+            own = {top: ways for top, ways in self.classes[side, owner].items() if top & cover}
+            steps.append((side, 0, [*chain.from_iterable(own.values())]))
+            tops |= own.keys()
+        for top in sorted(tops):
+            steps += [(side, top, self.joins[side][top]) for side in (0, 1)]
         lives = []
         for _, _, ways in reversed(steps):
             lives.append(after)
@@ -386,14 +387,8 @@ class _Instance:
             states = self._bounded(frontier, most)
         return states
 
-    @staticmethod
-    def _bits(mask: int) -> Iterator[int]:
-        while mask:
-            yield mask & -mask
-            mask &= mask - 1
-
     def _bounded(self, frontier: _Frontier, most: int) -> list[Graphs]:
-        states = frontier.graphs()
+        states = [(rival[3], rival[4]) for rivals in frontier.best.values() for rival in rivals]
         if len(states) > most:
             states = nlargest(most, states, key=_merit)
             self.exact = False
@@ -433,12 +428,12 @@ class _Instance:
         return list(covers)
 
 
+@dataclass(eq=False)
 class _Frontier:
     """Pairs of graphs none of which stays better than another whatever nodes are added."""
 
-    def __init__(self, live: int):
-        self.live = live
-        self.best: dict[Graphs, list[tuple[int, ...]]] = {}
+    live: int
+    best: dict[Graphs, list[tuple[int, ...]]] = field(default_factory=dict)
 
     def add(self, true: int, pred: int) -> None:
         both = (true & pred).bit_count()
@@ -451,9 +446,6 @@ class _Frontier:
                 return
         rivals[:] = [other for other in rivals if other[0] > both or other[1] < nodes]
         rivals.append((both, nodes, size, true, pred))
-
-    def graphs(self) -> list[Graphs]:
-        return [(rival[3], rival[4]) for rivals in self.best.values() for rival in rivals]
 
 
 def _merit(graphs: Graphs) -> tuple[float, int, int]:

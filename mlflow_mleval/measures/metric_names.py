@@ -322,12 +322,13 @@ def directions(
     """Direction of each measure, declared or known; a ValueError names those without one."""
     minimize, maximize = set(minimize), set(maximize)
     if both := sorted(minimize & maximize):
-        twice = _in_quotes(both)
+        twice = ", ".join(repr(str(name)) for name in both)
         raise ValueError(f"{twice} declared both as minimised and as maximised. Choose one.")
     declared = dict.fromkeys(minimize, _WAYS[1]) | dict.fromkeys(maximize, _WAYS[0])
     ways = {name: declared.get(name) or direction_of(name, proposed) for name in names}
     if unknown := [name for name, way in ways.items() if way is None]:
-        text = f"no direction is known for {_in_quotes(unknown)}.{meant(unknown)} Declare it: "
+        listed = ", ".join(repr(str(name)) for name in unknown)
+        text = f"no direction is known for {listed}.{meant(unknown)} Declare it: "
         raise ValueError(Message(text, DECLARE, ", or leave the measure out."))
     return {name: way for name, way in ways.items() if way is not None}
 
@@ -345,7 +346,3 @@ def direction_of(name: str, proposed: bool = False) -> Direction | None:
 def suggestions(metrics: Iterable[str]) -> dict[str, str]:
     """The directions that are proposed, of those metrics that have one."""
     return {m: way for m in metrics if (way := direction_of(m, True))}
-
-
-def _in_quotes(names: Iterable[str]) -> str:
-    return ", ".join(repr(str(n)) for n in names)

@@ -43,11 +43,7 @@ class ClassVectors:
     is_probability: bool
     epsilon: float
     threshold: float | None
-
-    @property
-    def by_class(self) -> Array | None:
-        """The scores where each class has its own."""
-        return None if self.score is None or self.score.ndim == 1 else self.score
+    by_class: Array | None  # the scores where each class has its own
 
 
 def is_vector(value: Any) -> bool:
@@ -130,19 +126,20 @@ def class_vectors(
     names = _names(true, pred, y_score, n_classes, label_names)
     at = {name: i for i, name in enumerate(names)}
     numbers = _numbers(true, "y_true", at)
+    by_class = score if getattr(score, "ndim", 0) == 2 else None
     cut: Any = None
     if pred is not None:
         pred = _numbers(pred, "y_pred", at)
     elif score is None:
         raise ValueError("`y_score` or `y_pred` must be given, got neither. Pass one.")
-    elif score.ndim == 2:
-        pred = score.argmax(axis=1)
+    elif by_class is not None:
+        pred = by_class.argmax(axis=1)
     else:
         # values of a decision function, whose border is 0, were not meant to be cut at the default
         cut = label_threshold(threshold, 1)
         cut = 0.0 if cut == 0.5 and not probable else cut
         pred = (score > cut).astype(np.int64)
-    return ClassVectors(names, numbers, pred, score, probable, epsilon, cut)
+    return ClassVectors(names, numbers, pred, score, probable, epsilon, cut, by_class)
 
 
 def _scores(y_score: Any) -> tuple[Array, float, int]:

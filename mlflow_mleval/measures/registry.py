@@ -44,12 +44,6 @@ class Counts:
         sums: dict[str, Any] = {name: getattr(self, name).sum(keepdims=True) for name in _SIZES}
         return replace(self, **sums, cells=self.cells * len(self.true))
 
-    def without(self, shared: int, predicted: int, true: int) -> Counts:
-        """Each set without one cell that was so; what nothing is left of has NaN as its rates."""
-        one = zip(_SIZES, (shared, predicted, true), strict=True)
-        left: dict[str, Any] = {name: np.maximum(getattr(self, name) - n, 0) for name, n in one}
-        return replace(self, **left, cells=max(self.cells - 1, 0), empty=NAN)
-
     def ratio(self, part: AnyArray, whole: AnyArray) -> Array:
         """A rate; of two empty sets, and of one, what the conventions say."""
         nothing = self.predicted + self.true == 0
@@ -138,23 +132,25 @@ class OverLabels:
     pooled: bool = False
 
     def __call__(self, sums: Any) -> float:
-        counts = sums.counts.pooled if self.pooled else sums.counts
-        return _average(self.rate(counts), self._weights(counts))
-
-    def _weights(self, counts: Counts) -> AnyArray:
-        return np.ones(1) if self.pooled else self.weight(counts)
+        if self.pooled:
+            return float(self.rate(sums.counts.pooled)[0])
+        return _average(self.rate(sums.counts), self.weight(sums.counts))
 
     def slopes(self, counts: Counts) -> Array:
         """What a shared, a predicted and a true cell of each label add, shape (3, K)."""
         n_labels = len(counts.true)
         counts = counts.pooled if self.pooled else counts
         rate = self.rate(counts)
-        weight = self._weights(counts)
+        weight = np.ones(1) if self.pooled else self.weight(counts)
         total = weight.sum()
         value = _average(rate, weight)
         added = []
         for kind in ((1, 1, 1), (0, 1, 0), (0, 0, 1), (0, 0, 0)):
-            left = self.rate(counts.without(*kind))
+            # each set without one cell that was so; what nothing is left of keeps its rate
+            one = zip(_SIZES, kind, strict=True)
+            sizes: Any = {name: np.maximum(getattr(counts, name) - n, 0) for name, n in one}
+            less = replace(counts, **sizes, cells=max(counts.cells - 1, 0), empty=NAN)
+            left = self.rate(less)
             left = np.where(np.isnan(left), rate, left)
             fewer = kind[2] * (self.weight is support and not self.pooled)
             change = weight * rate - (weight - fewer) * left - fewer * value
@@ -212,16 +208,6 @@ class OfClasses:
         return np.array([np.full_like(true, right), by_predicted, by_true])
 
 
-def class_matthews(right: Any, n: Any, chance: Any, predicted: Any, true: Any) -> Any:
-    """Matthews' correlation of several classes (Gorodkin 2004)."""
-    return (right * n - chance) / (predicted**0.5 * true**0.5)
-
-
-def kappa(right: Any, n: Any, chance: Any, *_: Any) -> Any:
-    """Cohen's kappa."""
-    return (right * n - chance) / (n * n - chance)
-
-
 # ---- functions of means, and of what is counted by score -----------------------------------------
 
 
@@ -253,59 +239,35 @@ def share_of_sets(part: Any, whole: Any, other: Any) -> Any:
     return part / whole if whole else float(not other)
 
 
-def f1_of_sets(shared: Any, one: Any, other: Any) -> Any:
-    """Twice what two sets share, as a part of both; 1 where they are empty."""
-    return 2 * shared / (one + other) if one + other else 1.0
-
-
-def area(curve: str, average: str) -> Callable[[Any], Bounded]:
+@dataclass(frozen=True)
+class Area:
     """The area under a curve, ``auroc``, ``ap`` or ``interpolated``, and what it can be off by: of
     all labels pooled ("micro"), or averaged where defined ("macro"), by positives ("weighted")."""
 
-    def read(sums: Any) -> Bounded:
+    curve: str
+    average: str
+
+    def __call__(self, sums: Any) -> Bounded:
         counts = sums.counts_by_score
         if counts is None:
             return NAN, 0.0
-        if average == "micro":
-            values, off = getattr(counts.pooled, curve)
+        if self.average == "micro":
+            values, off = getattr(counts.pooled, self.curve)
             return float(values[0]), float(off[0])
-        values, off = getattr(counts, curve)
+        values, off = getattr(counts, self.curve)
         defined = ~np.isnan(values)
         positives = counts.totals[0][defined]
-        weights = positives if average == "weighted" else np.ones(len(positives))
+        weights = positives if self.average == "weighted" else np.ones(len(positives))
         return _average(values[defined], weights), _average(off[defined], weights)
-
-    return read
-
-
-def calibration(bins: int) -> Callable[[Any], Bounded]:
-    """The calibration error of so many bins, and what it can be wrong by."""
-    return lambda sums: sums.confidence.calibration_error(bins) if sums.confidence else (NAN, 0.0)
-
-
-def top_k(k: int) -> Callable[[Any], float]:
-    """The share of instances whose class has one of the k highest scores."""
-
-    def read(sums: Any) -> float:
-        ranks = sums.ranks
-        return NAN if ranks is None or k >= len(ranks) else float(ranks[:k].sum() / sums.size)
-
-    return read
 
 
 def over_thresholds(name: str) -> Callable[[Any], Bounded]:
     """A measure of `ThresholdSums`, and what it can be wrong by."""
-
-    def read(sums: Any) -> Bounded:
-        there = sums.thresholds is not None and sums.errors is not None
-        return getattr(sums.thresholds, name)() if there else (NAN, 0.0)
-
-    return read
-
-
-def seconds(name: str) -> Callable[[Any], float]:
-    """A time that the caller measured."""
-    return lambda sums: sums.seconds.get(name, NAN)
+    return lambda sums: (
+        getattr(sums.thresholds, name)()
+        if sums.thresholds is not None and sums.errors is not None
+        else (NAN, 0.0)
+    )
 
 
 def profile(kind: str, summary: str) -> Callable[[Any], float]:
@@ -480,17 +442,28 @@ def _at_level(level: str | int, name: str) -> list[Measure]:
 
 def _top_k(k: str | int) -> list[Measure]:
     text = f"share of instances whose class is among the {k} with the highest scores"
-    row = gain(f"top_k_accuracy_{k}", text, top_k(int(k)))
+    most = int(k)
+
+    def read(sums: Any) -> float:
+        ranks = sums.ranks
+        missing = ranks is None or most >= len(ranks)
+        return NAN if missing else float(ranks[:most].sum() / sums.size)
+
+    row = gain(f"top_k_accuracy_{k}", text, read)
     settled = "of equal scores the first class comes first; absent with at most k classes"
-    return _family("at-k", SOKOLOVA, _ONE, settled, asked=() if int(k) == TOP else _ONE)(row)
+    return _family("at-k", SOKOLOVA, _ONE, settled, asked=() if most == TOP else _ONE)(row)
 
 
 def _calibration(bins: str | int) -> list[Measure]:
-    over = f"{count(int(bins), 'bin')} of equal numbers"
-    text = f"calibration error of the highest probability, over {over}"
-    row = loss(f"ece_{bins}", text, calibration(int(bins)))
+    n = int(bins)
+    text = f"calibration error of the highest probability, over {count(n, 'bin')} of equal numbers"
+    row = loss(
+        f"ece_{bins}",
+        text,
+        lambda sums: sums.confidence.calibration_error(n) if sums.confidence else (NAN, 0.0),
+    )
     settled = "of label sets over all label cells; equal probabilities stay in one bin"
-    asked = _SETS if int(bins) == BINS else _FLAT
+    asked = _SETS if n == BINS else _FLAT
     return _family("probability", "Naeini et al. 2015", _FLAT, settled, asked=asked)(row)
 
 
@@ -551,7 +524,7 @@ def _rates_of_sets(kind: str, what: str) -> list[Measure]:
     formulas = (
         OfMeans(share_of_sets, (shared, pred, true)),
         OfMeans(share_of_sets, (shared, true, pred)),
-        OfMeans(f1_of_sets, (shared, true, pred)),
+        OfMeans(lambda both, a, b: 2 * both / (a + b) if a + b else 1.0, (shared, true, pred)),
     )
     return [
         gain(name, f"{name.removeprefix('micro_')} of {what} sizes summed over instances", formula)
@@ -560,8 +533,13 @@ def _rates_of_sets(kind: str, what: str) -> list[Measure]:
 
 
 _POOLED = partial(OverLabels, pooled=True)
-_MATTHEWS = OfClasses(class_matthews, otherwise=0.0)
-_KAPPA = OfClasses(kappa, otherwise=NAN)
+_MATTHEWS = OfClasses(
+    lambda right, n, chance, *rooms: (right * n - chance) / (rooms[0] ** 0.5 * rooms[1] ** 0.5),
+    otherwise=0.0,
+)
+_KAPPA = OfClasses(
+    lambda right, n, chance, *_: (right * n - chance) / (n * n - chance), otherwise=NAN
+)
 _MICRO_MGIA = OfMeans(
     lambda error, bound: 1 - error / bound if bound else 1.0, ("mgia_error", "mgia_bound")
 )
@@ -650,25 +628,25 @@ _ROWS = [
     ),
     *_calibration(BINS),
     *_family("curve", "Fawcett 2006", _FLAT, _SECOND, asked=_SETS)(
-        gain("macro_auroc", f"mean {_ROC} of a class against the rest", area("auroc", "macro")),
-        gain("weighted_auroc", _AS_WEIGHTED, area("auroc", "weighted")),
+        gain("macro_auroc", f"mean {_ROC} of a class against the rest", Area("auroc", "macro")),
+        gain("weighted_auroc", _AS_WEIGHTED, Area("auroc", "weighted")),
     ),
     *_family("curve", "Fawcett 2006", _SETS, "ties count half", asked=_SETS)(
-        gain("micro_auroc", f"{_ROC} of all label cells together", area("auroc", "micro"))
+        gain("micro_auroc", f"{_ROC} of all label cells together", Area("auroc", "micro"))
     ),
     *_family("curve", "Davis & Goadrich 2006", _SETS, _AS_STEPS, asked=_SETS)(
         gain(
             "macro_ap",
             "mean over labels of average precision: the sum of precision × gain in recall",
-            area("ap", "macro"),
+            Area("ap", "macro"),
         ),
-        gain("weighted_ap", _AS_WEIGHTED, area("ap", "weighted")),
-        gain("micro_ap", "average precision of all label cells together", area("ap", "micro")),
+        gain("weighted_ap", _AS_WEIGHTED, Area("ap", "weighted")),
+        gain("micro_ap", "average precision of all label cells together", Area("ap", "micro")),
     ),
     *_family("curve", "Vens et al. 2008", _SETS, _CURVED, asked=_SETS)(
-        gain("auprc_curve", f"{_PR} of all label cells together", area("interpolated", "micro")),
-        gain("auprc_mean", f"{_PR}, mean over labels", area("interpolated", "macro")),
-        gain("auprc_weighted", _AS_WEIGHTED, area("interpolated", "weighted")),
+        gain("auprc_curve", f"{_PR} of all label cells together", Area("interpolated", "micro")),
+        gain("auprc_mean", f"{_PR}, mean over labels", Area("interpolated", "macro")),
+        gain("auprc_weighted", _AS_WEIGHTED, Area("interpolated", "weighted")),
     ),
     *_family("further-label", SOKOLOVA, _SETS, _EMPTY, asked=_SETS)(
         gain("macro_jaccard", "mean Jaccard index of each label", OverLabels(jaccard))
@@ -724,8 +702,12 @@ _ROWS = [
         ),
     ),
     *_family("cost", "measured by the caller", _ALL)(
-        unbounded("fit_time", "seconds to fit", seconds("fit_time")),
-        unbounded("predict_time", "seconds to predict", seconds("predict_time")),
+        unbounded("fit_time", "seconds to fit", lambda sums: sums.seconds.get("fit_time", NAN)),
+        unbounded(
+            "predict_time",
+            "seconds to predict",
+            lambda sums: sums.seconds.get("predict_time", NAN),
+        ),
     ),
 ]
 MEASURES: Mapping[str, Measure] = _Registry({row.name: row for row in _ROWS})
@@ -734,10 +716,6 @@ MEASURES: Mapping[str, Measure] = _Registry({row.name: row for row in _ROWS})
 def _of_families(*families: str) -> tuple[str, ...]:
     """The measures of families."""
     return tuple(row.name for row in _ROWS if row.family in families)
-
-
-def _at_each_k(*names: str) -> tuple[str, ...]:
-    return tuple(f"{name}_at_{k}" for name in names for k in (1, 3, 5))
 
 
 #: Named sets that are accepted beside single names of measures.
@@ -752,8 +730,10 @@ SETS: Mapping[str, tuple[str, ...]] = {
     "hierarchical": tuple(
         row.name for row in _ROWS if row.family.startswith("hierarchical") and not row.asked
     ),
-    "at_k": _at_each_k("precision", "recall", "ndcg"),
-    "xmc": _at_each_k("precision", "ndcg", "psp", "psndcg"),
+    "at_k": tuple(f"{name}_at_{k}" for name in ("precision", "recall", "ndcg") for k in (1, 3, 5)),
+    "xmc": tuple(
+        f"{name}_at_{k}" for name in ("precision", "ndcg", "psp", "psndcg") for k in (1, 3, 5)
+    ),
     "probabilistic": (
         *("log_loss", "brier_score", "ece_15"),
         *("macro_auroc", "weighted_auroc", "micro_auroc", "macro_ap", "weighted_ap", "micro_ap"),

@@ -19,8 +19,6 @@ from mlflow_mleval.measures.curves import (
     ScoreRows,
     ThresholdSums,
     counts_of,
-    if_both,
-    score_counts,
 )
 from mlflow_mleval.measures.hierarchy import stretches
 from mlflow_mleval.measures.inputs import (
@@ -34,7 +32,6 @@ from mlflow_mleval.measures.inputs import (
     row_digests,
     row_sizes,
     sums_of_both,
-    weighted_rows,
 )
 from mlflow_mleval.measures.label_ranking import (
     RowScores,
@@ -98,7 +95,8 @@ class Sums:
         parts["seconds"] = {name: self.seconds[name] + other.seconds[name] for name in times}
         for name in (f.name for f in fields(self) if f.name not in parts):
             add = _ADDED.get(name, operator.add)
-            parts[name] = if_both(getattr(self, name), getattr(other, name), add)
+            both = getattr(self, name), getattr(other, name)
+            parts[name] = None if any(part is None for part in both) else add(*both)
         return Sums(**parts)
 
     @property
@@ -256,25 +254,23 @@ class Inputs:
         return all(sparse.issparse(m) for m in (self.true, self.score, self.pred) if m is not None)
 
     def blocks(self, rows: Rows) -> Iterator[tuple[Any, Any, Any, Array | None]]:
-        """Truth, scores, predictions and weights of blocks that fit the cache, all CSR or dense."""
+        """Truth, scores, what is predicted and weights of blocks that fit the cache, all CSR or
+        dense."""
         n, n_labels = self.true.shape
         widths = np.full(n, n_labels)
         if self.all_sparse:
             widths = row_sizes(self.true if self.score is None else self.score) + 1
         for lo, hi in stretches(widths[rows], _STORED if self.all_sparse else _BLOCK):
             at = slice(lo, hi) if isinstance(rows, slice) else rows[lo:hi]
-            parts = [None if m is None else m[at] for m in (self.true, self.score, self.pred)]
+            parts: list[Any] = [self.true, self.score, self.pred]
+            parts = [None if m is None else m[at] for m in parts]
             if not self.all_sparse:
                 parts = [None if m is None else dense(m) for m in parts]
             true, score, pred = parts
+            if pred is None:
+                reaching = predicted if self.all_sparse else reaches_threshold
+                pred = reaching(score, self.threshold)
             yield true, score, pred, None if self.weights is None else self.weights[at]
-
-    def predictions(self, score: Any, pred: Any) -> Any:
-        """What is predicted in a block."""
-        if pred is not None:
-            return pred
-        cut = self.threshold
-        return predicted(score, cut) if self.all_sparse else reaches_threshold(score, cut)
 
 
 def sum_rows(inputs: Inputs, rows: Rows) -> tuple[Sums, dict[str, Any]]:
@@ -287,7 +283,7 @@ def sum_rows(inputs: Inputs, rows: Rows) -> tuple[Sums, dict[str, Any]]:
     of_order = []
     errors = _Errors(n_labels, inputs.asked)
     for true, score, pred, each in inputs.blocks(rows):
-        sizes, counted = overlap(true, inputs.predictions(score, pred), each)
+        sizes, counted = overlap(true, pred, each)
         by_instance.append(sizes)
         by_label += counted
         if not scored:
@@ -352,7 +348,8 @@ class _Errors:
         parts: dict[str, Any] = {"score_range": self.span}
         on_counts = any(MEASURES[m].family == "curve" for m in inputs.asked)
         if on_counts or numbers(ECE_NAME, inputs.asked):
-            parts["counts_by_score"] = score_counts(inputs.true[rows], inputs.score[rows], weights)
+            true, score = inputs.true[rows], inputs.score[rows]
+            parts["counts_by_score"] = ScoreCounts.of(score, true, weights)
         if self.are_soft:
             parts["errors"] = self.by_place
             parts["squares"] = self.squares if "brier_score" in self.asked else None
@@ -435,9 +432,9 @@ def label_influences(inputs: Inputs, sums: Iterable[Sums]) -> dict[str, NDArray[
     changes = np.empty((len(slopes), n), np.float32)
     of_both, of_pred, of_true = np.stack(list(slopes.values()), axis=-1)
     start = 0
-    for t, score, p, _ in inputs.blocks(slice(None)):
+    for t, _, p, _ in inputs.blocks(slice(None)):
         t = t.astype(np.float32)
-        p = inputs.predictions(score, p).astype(np.float32)
+        p = p.astype(np.float32)
         at = slice(start, start := start + t.shape[0])
         both = t.multiply(p) if inputs.all_sparse else t * p
         changes[:, at] = (both @ of_both + p @ of_pred + t @ of_true).T
@@ -474,7 +471,7 @@ def sum_folds(
         sums[key] = replace(part, seconds=own_times, truth=added(digests[rows]))
         if weights is not None:
             own = weights[rows]
-            weighting = weighted_rows(digests[rows], own)
+            weighting = added(digests[rows], own)
             sums[key] = replace(sums[key], weighting=weighting, weight=float(own.sum()))
             values = {SAMPLE_WEIGHT: own, **values}
         if instances:
@@ -515,6 +512,10 @@ def why_absent(
     of_scores = of_probabilities or family in _OF_SCORES or name.startswith("distance_")
     undefined = sums.n - dict(zip(sums.columns, sums.entering, strict=True)).get(name, sums.n)
     at_thresholds = family == "hierarchical-threshold"
+    no_probabilities = "it needs probabilities, and `y_score` is said to hold other scores"
+    low, high = sums.score_range or (0, 1)  # without scores an earlier reason holds
+    if not 0 <= low <= high <= 1:
+        no_probabilities = f"it needs scores in [0, 1], and `y_score` reaches {sums.reach}"
     reasons = (
         (family == "cost", "it was not measured, or not of all parts"),
         (sums.weight == 0, "all instances have the weight 0"),
@@ -522,7 +523,7 @@ def why_absent(
         (kind not in measure.kinds, f"it is of {' or '.join(measure.kinds)}, not of {kind}"),
         (hierarchical and not has_hierarchy, "no `hierarchy` was given"),
         (of_scores and sums.score_range is None, "no scores were given"),
-        (of_probabilities and sums.errors is None, _no_probabilities(sums)),
+        (of_probabilities and sums.errors is None, no_probabilities),
         (at_thresholds and sums.weight is not None, "it has no form with `sample_weight`"),
         (name in sums.columns, f"it is not defined for {undefined} of {sums.n} instances"),
         (name == "s_min", "no `train_labels` were given"),
@@ -530,13 +531,6 @@ def why_absent(
         (True, "it is not defined for these instances together"),
     )
     return next(text for holds, text in reasons if holds)
-
-
-def _no_probabilities(sums: Sums) -> str:
-    low, high = sums.score_range or (0, 1)  # without scores an earlier reason holds
-    if low >= 0 and high <= 1:
-        return "it needs probabilities, and `y_score` is said to hold other scores"
-    return f"it needs scores in [0, 1], and `y_score` reaches {sums.reach}"
 
 
 def doubts_about(
