@@ -183,9 +183,7 @@ def evaluate_spark(
     rows = parts.repartition(1).mapInArrow(together, _PART).collect()
     if not rows:
         raise ValueError(_NO_ROWS)
-    if rows[0].error is not None:
-        raise ValueError(rows[0].error)
-    return replace(_unpacked(rows[0].part), taxonomy=hierarchy)
+    return replace(_unpacked(rows[0].part, rows[0].error), taxonomy=hierarchy)
 
 
 def spark_instances(

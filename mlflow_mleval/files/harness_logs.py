@@ -176,13 +176,10 @@ def _answers(path: Path, rows: Sequence[Mapping[str, Any]]) -> Answers:
     keys = "\n".join(sorted(set(index))).encode("utf-8", "surrogatepass")
     digest = hashlib.sha256(keys).hexdigest()[:8]
     table = pd.DataFrame(values, index=index, dtype=float)
-    passing = tuple(m for m in table if table[m].notna().any() and _is_binary(table[m]))
+    passing = tuple(
+        m for m in table if table[m].notna().any() and table[m].dropna().isin([0.0, 1.0]).all()
+    )
     return Answers(table, about, digest, passing=passing, notes=tuple(notes), words=tuple(words))
-
-
-def _is_binary(values: pd.Series) -> bool:
-    """Whether all values there are 0 or 1, as of pass and fail."""
-    return values.dropna().isin([0.0, 1.0]).all()
 
 
 def _problem(measure: str, cells: Sequence[Any]) -> str | None:
@@ -260,7 +257,7 @@ def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
         column = table[name]
         is_given = column.str.strip() != ""
         values = pd.to_numeric(column.where(is_given, None), errors="coerce")
-        values = values.fillna(_passed(column))
+        values = values.fillna(column.str.strip().str.lower().map(PASS))
         bad = column[(values.isna() & is_given) | values.abs().eq(float("inf"))]
         if len(bad):
             more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
@@ -280,7 +277,7 @@ def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
         told = rows[[c for c in about if c in rows]].set_axis(index)
         usual = {"link": "", "asked": index}
         told = told.assign(**{c: cells for c, cells in usual.items() if c not in told})
-        passing = tuple(m for m in values if _is_binary(values[m]))
+        passing = tuple(m for m in values if values[m].dropna().isin([0.0, 1.0]).all())
         results[(method, dataset)] = Answers(values, told, passing=passing)
     return results
 
@@ -303,7 +300,9 @@ def _table_of_instances(path: Path) -> tuple[pd.DataFrame, list[str], list[str]]
     else:  # text that is, and was meant as, no value of a measure describes instances
         cells = table[others].apply(lambda column: column.str.strip())
         meant = cells.apply(
-            lambda column: column.str.fullmatch(_VALUE, case=False) | _passed(column).notna()
+            lambda column: (
+                column.str.fullmatch(_VALUE, case=False) | column.str.lower().map(PASS).notna()
+            )
         )
         described = (cells != "").any() & ~meant.any()
         texts = [c for c in others if described[c] and c not in MEASURES]
@@ -314,11 +313,6 @@ def _table_of_instances(path: Path) -> tuple[pd.DataFrame, list[str], list[str]]
         hint = "Add one column a measure, or measure and value."
         raise ImportFileError(f"{path.name} has no column of a measure{held}. {hint}")
     return table, measures, table.columns.intersection([*ABOUT, *texts], sort=False).tolist()
-
-
-def _passed(cells: pd.Series) -> pd.Series:
-    """1 and 0 of pass and fail, yes and no, true and false."""
-    return cells.str.strip().str.lower().map(PASS)
 
 
 def _wide(

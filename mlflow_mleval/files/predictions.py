@@ -141,26 +141,30 @@ def open_npz(path: Path, progress: Progress) -> PredictionFile:
         raise ImportFileError(f"{path.name} has the arrays {listed}. {_NPZ_NEEDS}")
     n, *width = np.atleast_1d(arrays["y_true"]).shape
     names = _as_text(arrays.pop("label_names", np.arange(sum(width[:1])))).tolist()
-    beside = ["folds"] if "folds" in arrays else []
-    held = {key: arrays.pop(key) for key in given + beside}
+    held = {key: arrays.pop(key) for key in (*given, "folds") if key in arrays}
     if not width and "y_score" in given and held["y_score"].dtype.kind in "iu":
         held["y_score"] = held["y_score"].astype(float)  # scores, also where they look like classes
     if not n or any(array.shape[:1] != (n,) for array in held.values()):
         shapes = ", ".join(f"{key} {array.shape}" for key, array in held.items())
         raise ImportFileError(f"{path.name}: the shapes are {shapes}. {_NPZ_NEEDS}")
 
-    def batches() -> Batches:
-        step = max(1, _CELLS // (width[0] * len(given))) if width else n
-        for start in range(0, n, step):
-            part = slice(start, start + step)
-            yield {key: _as_text(array[part]) for key, array in held.items()}
-            progress(min(start + step, n), n)
-
-    return PredictionFile(tuple(names) or None, tuple(sorted(arrays)), batches())
+    step = max(1, _CELLS // (width[0] * len(given))) if width else n
+    batches = _rows_of_arrays(held, n, step, progress)
+    return PredictionFile(tuple(names) or None, tuple(sorted(arrays)), batches)
 
 
-def _as_text(array: AnyArray) -> AnyArray:
-    """The array in memory, bytes as text."""
+def _rows_of_arrays(arrays: Batch, n: int, step: int, progress: Progress) -> Batches:
+    """Some of the n rows of all arrays at a time."""
+    for start in range(0, n, step):
+        part = slice(start, start + step)
+        yield {key: _as_text(array[part]) for key, array in arrays.items()}
+        progress(min(part.stop, n), n)
+
+
+def _as_text(array: Any) -> Any:
+    """The array in memory, bytes as text; a sparse one is there already."""
+    if sparse.issparse(array):
+        return array
     return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else np.array(array)
 
 
@@ -179,14 +183,8 @@ def open_matrices(path: str | Path, truth: str | Path, progress: Progress) -> Pr
     n = true.shape[0]
     for matrix in (true, score):
         matrix.resize((n, width))
-
-    def batches() -> Batches:
-        for start in range(0, n, _LINES):
-            part = slice(start, start + _LINES)
-            progress(min(part.stop, n), n)
-            yield {"y_true": true[part], "y_score": score[part]}
-
-    return PredictionFile(tuple(range(width)), (), batches())
+    batches = _rows_of_arrays({"y_true": true, "y_score": score}, n, _LINES, progress)
+    return PredictionFile(tuple(range(width)), (), batches)
 
 
 def read_matrix(path: str | Path, labels: bool) -> Csr:
@@ -700,10 +698,11 @@ def open_csv(path: Path, progress: Progress) -> PredictionFile:
                 raise ImportFileError(f"{path.name}{why}.") from error
         told(total, total)
 
-    def row_name(row: int) -> str:
-        return f"line {next(islice(_csv_lines(path), 1 + row, None))[0]}"
-
-    return table_columns(header, path.name).opened(parts, row_name, progress)
+    return table_columns(header, path.name).opened(
+        parts,
+        lambda row: f"line {next(islice(_csv_lines(path), 1 + row, None))[0]}",
+        progress,
+    )
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -789,10 +788,6 @@ def sets_in(lists: pa.Array, names: Sequence[Hashable], scores: pa.Array | None 
         raise BadRow(row, "there is no list; an empty list is an empty set")
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
     ends = offsets(lengths).astype(np.int64)
-
-    def row_of(element: int) -> int:
-        return int(np.searchsorted(ends, element, side="right")) - 1
-
     labels = lists.flatten().dictionary_encode() if len(lists.flatten()) else None
     columns: AnyArray = np.empty(0, np.int64)
     if labels is not None:
@@ -801,7 +796,8 @@ def sets_in(lists: pa.Array, names: Sequence[Hashable], scores: pa.Array | None 
         columns = places[labels.indices.fill_null(0).to_numpy(zero_copy_only=False)]
         if len(wrong := np.flatnonzero((columns < 0) | np.asarray(labels.indices.is_null()))):
             shown = quoted(str(labels[int(wrong[0])].as_py()))
-            raise BadRow(row_of(wrong[0]), f"{shown} is none of the {len(names)} classes")
+            row = int(np.searchsorted(ends, wrong[0], side="right")) - 1
+            raise BadRow(row, f"{shown} is none of the {len(names)} classes")
     values: AnyArray = np.ones(len(columns), bool)
     if scores is not None:
         own = pc.fill_null(scores.value_lengths(), -1).to_numpy(zero_copy_only=False)
@@ -809,7 +805,8 @@ def sets_in(lists: pa.Array, names: Sequence[Hashable], scores: pa.Array | None 
             raise BadRow(int(odd[0]), "scored and score have different numbers of elements")
         values = scores.flatten().cast(pa.float64()).to_numpy(zero_copy_only=False)
         if len(odd := np.flatnonzero(~np.isfinite(values))):
-            raise BadRow(row_of(odd[0]), f"score {values[odd[0]]} is not a finite number")
+            row = int(np.searchsorted(ends, odd[0], side="right")) - 1
+            raise BadRow(row, f"score {values[odd[0]]} is not a finite number")
     sets = sparse.csr_array((values, columns, ends), shape=(len(lists), len(names)), copy=True)
     sets.sum_duplicates()
     if sets.nnz < len(columns):
