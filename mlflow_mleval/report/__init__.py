@@ -1,6 +1,5 @@
 """What results say, and the formats of it: each is a function of a module, `render(document,
-width)` if it has but one, and its line here.
-"""
+width)` if it has but one, and its line here."""
 
 from importlib import import_module
 from types import ModuleType

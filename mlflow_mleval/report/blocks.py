@@ -1,11 +1,5 @@
-"""A document: what results say, before it takes a form.
-
-It knows nothing of formats; one renderer a format takes any of them.
-
-Names of strangers are marked where a sentence is made (`name`), so that every format may cut them
-and keep them from wrapping. Marks are characters that no text of a stranger holds after `terminal`
-has seen it; `plain` takes them away.
-"""
+"""A document: what results say, before it takes a form. Names of strangers are marked where a
+sentence is made, so that every format may cut them; `terminal` lets no text hold these marks."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -52,11 +46,7 @@ Provenance = Mapping[str, Any]
 
 
 def name(text: object, room: int = NAME) -> str:
-    """A stranger's name, marked as such, cut in the middle where it is too long for running text.
-
-    >>> print(plain(name("RF")), name("RF") == plain(name("RF")))
-    RF False
-    """
+    """A stranger's name, marked as such, cut in the middle where it is too long for a sentence."""
     return f"{OPEN}{shorten(terminal(text), room)}{CLOSE}"
 
 
@@ -66,11 +56,7 @@ def plain(text: str) -> str:
 
 
 def listed(names: Iterable[object], most: int = SHOWN, last: str = "and") -> str:
-    """Names in running text, marked; beyond `most` they are counted.
-
-    >>> plain(listed("ab")), plain(listed("abc", last="or")), plain(listed("abcdef"))
-    ('a and b', 'a, b or c', 'a, b, c and 3 more')
-    """
+    """Names in running text, marked; beyond `most` they are counted: "a, b, c and 3 more"."""
     texts = [*map(name, names)]
     if len(texts) > most:
         texts = [*texts[: most - 1], f"{len(texts) - most + 1} more"]
@@ -84,11 +70,7 @@ def named(result: Any, *attributes: str) -> Data:
 
 
 def joined(parts: Sequence[str], last: str = "and") -> str:
-    """Parts of a sentence in a row.
-
-    >>> joined(["a"]), joined(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
+    """Parts of a sentence in a row: "a, b and c"."""
     return "".join(parts) if len(parts) < 2 else f"{', '.join(parts[:-1])} {last} {parts[-1]}"
 
 
@@ -102,14 +84,12 @@ DESCRIPTION = "description"
 
 @dataclass(frozen=True)
 class Claim:
-    """What a reader may take for "this is so": its family, the JSON keys on which it rests, and
-    whether it says that methods differ.
-    """
+    """What a reader may take for "this is so"."""
 
     key: str
     family: str
     rests_on: tuple[str, ...] = ()
-    differ: bool = False
+    differ: bool = False  #: whether it says that methods differ
 
 
 #: Every claim that sentences and marks are made from.
@@ -132,29 +112,21 @@ CLAIMS = {
 
 
 def claim(key: str, *rests_on: str) -> Claim:
-    """The registered claim, resting on these JSON keys, too, if any.
-
-    >>> claim("separated", "max_t").rests_on
-    ('max_t', 'separated', 'decides')
-    """
+    """The registered claim, resting on these JSON keys, too, if any."""
     registered = CLAIMS[key]
     return replace(registered, rests_on=(*rests_on, *registered.rests_on))
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a verdict (sometimes two that belong together), its names marked, and what it
-    claims.
-    """
+    """A sentence of a verdict, or two that belong together, names marked, and what it claims."""
 
     text: str
     claim: Claim
 
 
 def claims_in(sentences: Iterable[Sentence], alpha: float) -> list[Data]:
-    """What JSON holds of sentences: each with its claim, the family and level of that, and the keys
-    on which it rests.
-    """
+    """What JSON holds of sentences: each with its claim, and the family and level of that."""
     return [
         {
             "text": one.text,
@@ -171,8 +143,7 @@ def claims_in(sentences: Iterable[Sentence], alpha: float) -> list[Data]:
 @dataclass(frozen=True)
 class Text:
     """Paragraphs. By `role`, lead and flow run on, the first of lead stands larger; points are a
-    list; pre is to be copied.
-    """
+    list; pre is to be copied."""
 
     paragraphs: Sequence[str]
     role: str = ""  #: "", "lead", "flow", "note", "points" or "pre"
@@ -203,9 +174,7 @@ def points(texts: Iterable[str], title: str = "", **more: Any) -> list[Text]:
 
 
 class Link(str):
-    """A text in a cell that leads to an address on a page; without one, and elsewhere, it is the
-    text.
-    """
+    """A text in a cell that leads to an address on a page, if it has one."""
 
     address: str = ""
 
@@ -280,8 +249,7 @@ def alike(head: str, values: Iterable[float | None], digits: int = 4, **more: An
 
 def intervals(head: str, values: pd.DataFrame, by_row: bool = False, **more: Any) -> Column:
     """A column of numbers with their intervals: of three columns, value, low and high; `by_row`
-    each has the decimals of its own size.
-    """
+    each has the decimals of its own size."""
     rows = values.to_numpy(float)
     groups = [[row] for row in rows] if by_row else [rows]
     return Column(head, [cell for group in groups for cell in with_intervals(group)], **more)
@@ -375,9 +343,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Sliders:
-    """Weights that a reader may move, on pages only: a script ranks anew from `data` and moves what
-    the page shows.
-    """
+    """Weights that a reader may move, on pages only: a script ranks anew from `data`."""
 
     about: str
     #: of each slider the measure, the arrow that says which way it is better, and the step it
@@ -391,8 +357,7 @@ class Sliders:
 @dataclass(frozen=True)
 class Asked(Text):
     """The question about a pair: a page shows its verdict, which a reader may weigh against a
-    margin; elsewhere it is its text, the verdict in the first paragraph.
-    """
+    margin; elsewhere it is its text, the verdict in the first paragraph."""
 
     #: its word (YES, NO, TOO CLOSE), a sentence (`text`), what would settle it (`needed`), the
     #: `command` that then looks again, and the `rows` of its forest plot
@@ -419,8 +384,7 @@ class Beside:
 
 class Late(Sequence[Any]):
     """Blocks that are made when somebody first looks at them: a page shows the heading before, and
-    a terminal need not make those of which none lies above `depth`.
-    """
+    a terminal need not make those of which none lies above `depth`."""
 
     def __init__(self, make: Callable[[], Sequence[Any]], depth: int = PAPER) -> None:
         self._make, self.depth = make, depth
@@ -438,17 +402,13 @@ class Late(Sequence[Any]):
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a document that folds on a page; unless `open` says whether it shows what it holds,
-    the first four do.
-
-    `hint` stands beside the title while it is closed.
-    """
+    """A part of a document that folds on a page."""
 
     key: str
     title: str
     blocks: Sequence[Any]
-    hint: str = ""
-    open: bool | None = None
+    hint: str = ""  #: beside the title while it is closed
+    open: bool | None = None  #: whether a page shows what it holds; else the first four do
     evidence: bool = False  #: on a page, in the fold "Evidence" below all others
     depth: int = ALWAYS  #: how deep a terminal shows it
 
@@ -511,8 +471,7 @@ def conventions(runs: pd.DataFrame) -> str:
 
 def doubts(texts: Sequence[str], most: int | None = None) -> list[Section]:
     """The section of any document that holds its doubts, if there are any: on a page a line with
-    their number and the first, the others a click away.
-    """
+    their number and the first, the others a click away."""
     title = count(len(texts), "doubt")
     held = points(texts, depth=ALWAYS, most=most)
     return [Section("doubts", title, held, hint=texts[0], open=False)] if texts else []
@@ -529,11 +488,7 @@ def starred(head: str, texts: Iterable[str], imputed: Sequence[bool], **more: An
 
 
 def capitalised(text: str, names: Iterable[str] = ()) -> str:
-    """The text with a capital, unless it begins with one of the names, which stay as they are.
-
-    >>> capitalised("random forest leads", ["random forest"]), capitalised("two lead", ["random forest"])
-    ('random forest leads', 'Two lead')
-    """  # noqa: E501
+    """The text with a capital, unless it begins with one of the names, which stay as they are."""
     return (
         text
         if text.startswith(tuple(f"{name} " for name in names))
@@ -551,10 +506,5 @@ _ENTRIES = re.findall(r"^## (.+?): (.+)\n\n((?:[^#\n].*\n)+)", _TEXT, re.M)
 
 
 def glossary(topic: str) -> dict[str, str]:
-    """The words of a topic and what they mean; what stands in braces there is for the caller to
-    fill in.
-
-    >>> glossary("ties")["correct"]
-    'corrected for ties'
-    """
+    """The words of a topic and what they mean; callers fill in what stands in braces."""
     return {word: " ".join(text.split()) for of, word, text in _ENTRIES if of == topic}

@@ -1,9 +1,5 @@
-"""The data of a document, unrounded: as JSON, with keys that stay, and its tables as CSV.
-
-Numbers that do not exist (NaN, infinite) are null: a limit of null is no limit. Names stand as they
-are; characters that could steer a terminal are written as escapes. Keys may be added, never
-renamed; ``schema_version`` counts changes of meaning.
-"""
+"""The data of a document, unrounded: as JSON and as CSV. NaN and infinity are null: a limit of null
+is no limit. Keys may be added, never renamed."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ from mlflow_mleval.report.text import CLOSE, OPEN, csv_cell, shorten, terminal
 if TYPE_CHECKING:
     from mlflow_mleval.report.document import Document
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 1  #: counts changes of meaning
 #: Bytes of the answer in brief.
 MOST = 2_000
 #: Characters at either end by which a name is found where it may be cut.
@@ -46,8 +42,7 @@ def as_json(document: Document, width: int = 100) -> str:
 
 def brief(document: Document, width: int = 100) -> str:
     """The answer as JSON of less than `MOST` bytes: names are cut in the middle, lists and
-    sentences at their end; `width` changes nothing.
-    """
+    sentences at their end; `width` changes nothing."""
     made = document.brief
 
     def cut(text: str, names: int) -> str:
@@ -89,18 +84,13 @@ def _quoted(name: str) -> str:
 
 def cleaned(text: str) -> str:
     """A text with nothing in it that is read and not seen: besides what `terminal` replaces, also
-    letters without a shape, selectors of variants, and joiners in a row.
-
-    >>> cleaned("a\u2800b\ufe0fc\u200d\u200cd")
-    'a�bc�d'
-    """
+    letters without a shape, selectors of variants, and joiners in a row."""
     return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", _SELECTORS.sub("", terminal(text)))
 
 
 def in_quotes(text: str, names: Iterable[str]) -> str:
-    """A text in which nobody marked names, cleaned; whole in quotes if it holds one that could pass
-    for words: one with blanks, or with three words between other signs, that is no known measure.
-    """
+    """A text without marks, cleaned; whole in quotes if it holds a name that could pass for words:
+    with blanks, or with three words between other signs, and no known measure."""
     from mlflow_mleval.measures.registry import MEASURES
 
     text = cleaned(text)
@@ -122,14 +112,7 @@ def as_dict(document: Document) -> dict[str, Any]:
 
 
 def to_json(record: Any, indent: int | None = 2) -> str:
-    """Plain data as JSON text: a line a key at the first two levels, and a line a row of a table;
-    on one line without `indent`.
-
-    >>> print(to_json({"name": "Köln\\x9b2J\\u202e"}))
-    {
-      "name": "Köln\\u009b2J\\u202e"
-    }
-    """
+    """JSON text: a line a key at two levels, and a row of a table; without `indent` on one line."""
     return _on_a_line(record) if indent is None else "".join(_pieces(record, 2))
 
 
@@ -159,12 +142,7 @@ def _pieces(value: Any, depth: int, indent: str = "") -> Iterator[str]:
 
 
 def plain(value: Any) -> Any:
-    """The value with every table, series, result object and numpy number turned into plain data;
-    NaN and infinity into None.
-
-    >>> plain({"x": np.float64("nan"), 1: (np.int64(2), pd.Series({"a": 0.5}))})
-    {'x': None, '1': [2, {'a': 0.5}]}
-    """
+    """The value with tables, results and numpy numbers as plain data; NaN and infinity as None."""
     if isinstance(value, str):
         return doc.plain(value)
     if isinstance(value, np.generic):
@@ -211,9 +189,7 @@ def as_csv(document: Document, width: int = 100) -> str:
 
 
 def to_csv(frame: pd.DataFrame) -> str:
-    """A frame as CSV (RFC 4180: commas, CRLF, quotes doubled), numbers as they are and each text
-    escaped once.
-    """
+    """A frame as CSV (RFC 4180: commas, CRLF, quotes doubled), numbers as they are."""
     heads, columns = [], []
     for head, column in frame.items():
         heads.append(csv_cell(str(head)))

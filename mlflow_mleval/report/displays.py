@@ -1,6 +1,4 @@
-"""Results on axes of matplotlib, which is imported when one is drawn: for papers, and to be changed
-as any other axes.
-"""
+"""Results on axes of matplotlib, which is imported when one is drawn."""
 
 from __future__ import annotations
 

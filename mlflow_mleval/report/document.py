@@ -27,27 +27,16 @@ OPEN = 4
 
 @dataclass(frozen=True)
 class Brief:
-    """The answer in a few words, to be pasted into a message or read by a program; names in texts
-    are marked.
-
-    Attributes
-    ----------
-    decision : In a sentence or two.
-    best_set : Methods that no difference puts below another, of `methods` in all.
-    order : The methods, best first; empty where they have no order.
-    certain : Makes the pair told apart most surely: better, worse, measure, difference, low, high, pvalue, separated, dataset.
-    doubts : What a reader must know before believing it.
-    names : Strangers' names that doubts may hold, which nobody marked there.
-    command, address : What makes it again, and where it stands, if that is known.
-    """  # noqa: E501
+    """The answer in a few words, for a message or for a program; names in texts are marked."""
 
     decision: str
-    best_set: Sequence[str] = ()
-    order: Sequence[str] = ()
+    best_set: Sequence[str] = ()  #: methods that no difference puts below another
+    order: Sequence[str] = ()  #: the methods, best first; empty where they have no order
     methods: int = 0
+    #: makes a row of the pair told apart most surely
     certain: Callable[[], Mapping[str, Any] | None] = lambda: None
     doubts: Sequence[str] = ()
-    names: Sequence[str] = ()
+    names: Sequence[str] = ()  #: strangers' names that doubts may hold, which nobody marked there
     doubt: str = ""  #: the one to tell beside the decision, if that does not tell it
     command: str = ""
     address: str = ""
@@ -76,10 +65,7 @@ class Brief:
 
 @dataclass(frozen=True)
 class Document:
-    """What results say, in sections, beside the same as plain data and as tables.
-
-    In a notebook it shows itself.
-    """
+    """What results say, in sections and as plain data and tables; a notebook shows it."""
 
     title: str
     sections: Sequence[Section]  #: in the order of reading; the first is the answer
@@ -112,9 +98,7 @@ class Document:
         ]
 
     def render(self, format: str, width: int = 100) -> str:
-        """The document in one of the formats of `mlflow_mleval.report`; `width` is that of
-        a terminal in columns.
-        """
+        """The document in one of `FORMATS`; `width` is that of a terminal in columns."""
         return render(self, format, width)
 
     @property
@@ -187,9 +171,7 @@ class Document:
         return {"report.json": partial(data.pieces, self), **made}
 
     def _repr_html_(self) -> str:
-        """In a frame of its own, so that the notebook's style and the page's leave each other
-        alone.
-        """
+        """In a frame, so that the notebook's style and the page's leave each other alone."""
         frame = (
             '<iframe srcdoc="{}" sandbox="allow-scripts" style="width:100%;height:80vh;border:'
             '0"></iframe>'

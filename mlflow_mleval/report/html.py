@@ -1,6 +1,4 @@
-"""A document as one self-contained HTML page: nothing fetched, nothing that navigates, names of
-strangers as text.
-"""
+"""A document as a self-contained HTML page: nothing fetched, no navigation, names as text."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ _MARKED = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
 
 
 def render(document: Document, width: int = 100) -> str:
-    """The sections under a title and a line about them, the first and the marked ones open; made
-    for sandboxed frames, too.
-    """
+    """The sections under a title and a line about them; made for sandboxed frames, too."""
     weighed = any(
         isinstance(block, Sliders)
         for section in document.sections
@@ -112,9 +108,7 @@ def _templates() -> Environment:
 
 
 def _visible(value: Any) -> Any:
-    """What a template prints: markup of our own as it is; all else as text without control
-    characters, its names marked.
-    """
+    """What a template prints: markup of our own; all else as text, its names marked."""
     if hasattr(value, "__html__"):
         return value
     if _BARE.fullmatch(text := str(value)):
@@ -167,14 +161,8 @@ def _rows(table: Table, folds: bool) -> Markup:
 
 
 def _cell(value: Any, column: Column, method: object = "") -> Any:
-    """A cell of a table: a drawing, a link, a name cut to fit, or text.
-
-    A name of a method or a dataset says of which; of a method against another, also of which other,
-    the `method` in its row.
-
-    >>> print(_cell("a<b", Column("", ["a<b"], name="measure")), _cell("a<b", Column("", ["a<b"], name="method")))
-    <bdi class="name">a&lt;b</bdi> <bdi class="name" data-method="a&lt;b">a&lt;b</bdi>
-    """  # noqa: E501
+    """A cell of a table: a drawing, a link, a name cut to fit, or text. A name says of which method
+    or dataset; of a method against another, also of which other, the `method` in its row."""
     if isinstance(value, Link) and value.address:
         return Markup('<a href="{}">{}</a>').format(value.address, _visible(str(value)))
     if isinstance(value, Svg) or not column.name:

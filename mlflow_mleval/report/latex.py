@@ -1,8 +1,5 @@
-r"""A document as LaTeX to include in a paper: sentences, lists, complete table environments.
-
-The tables have the labels ``tab:mleval-KEY``: ``ranking``, ``pairs``, ``fold-means``,
-``fold-pairs`` and so on.
-"""
+r"""A document as LaTeX to include in a paper: sentences, lists, complete table environments with
+the labels ``tab:mleval-KEY``: ``ranking``, ``pairs``, ``fold-means``, ``fold-pairs`` and so on."""
 
 from __future__ import annotations
 
@@ -34,10 +31,7 @@ HEAD = r"""% To be included by \input. In the preamble:
 
 
 def render(document: Document, width: int = 100) -> str:
-    """Sections under run-in headings, from the second on; `width` changes nothing.
-
-    Lines may be loose: names of measures have no place to break.
-    """
+    """Sections under run-in headings; lines may be loose, for names of measures do not break."""
     parts = [HEAD, *([_latex_of(document.about)] if document.about else [])]
     for i, section in enumerate(document.sections):
         found = list(section.linear(PAPER, tikz=True))
@@ -48,11 +42,7 @@ def render(document: Document, width: int = 100) -> str:
 
 
 def _latex_of(text: object) -> str:
-    """The text without the parts of sentences that are about the command line, which no paper has.
-
-    >>> _latex_of("No direction is known; declare --min or --max. 132 runs; policy worst; command: mleval rank --on f1")
-    'No direction is known. 132 runs; policy worst'
-    """  # noqa: E501
+    """The text without parts of sentences about the command line, which no paper has."""
     shown = plain(str(text))
     return latex(re.sub(r"[;,]?\s*(command: .*|[^;.]*\s--[a-z][^;.]*)", "", shown))
 

@@ -23,9 +23,7 @@ GAP = 2
 
 
 def render(document: Document, width: int = 100) -> str:
-    """The answer first; headings from the second section on, but for tables and notes alone, which
-    need none.
-    """
+    """The answer first; headings from the second section on, but for tables and notes alone."""
     parts = []
     for i, section in enumerate(document.sections):
         found: list[Any] = []
@@ -53,9 +51,7 @@ def render(document: Document, width: int = 100) -> str:
 
 
 def paragraph(document: Document, width: int = 100) -> str:
-    """The answer as one paragraph on one line, to be pasted into a message; `width` changes
-    nothing.
-    """
+    """The answer on one line, to be pasted into a message; `width` changes nothing."""
     return terminal(plain(document.brief.paragraph))
 
 
@@ -135,8 +131,7 @@ def _for_terminal(text: object) -> str:
 
 def fitting(table: Table, width: int) -> tuple[list[Column], list[int]]:
     """The columns for which there is room, and how wide each is: names are cut first, then the
-    columns with the least `keep` go; one whose text may wrap takes what is left.
-    """
+    columns with the least `keep` go; one whose text may wrap takes what is left."""
     chosen = list(table.columns)
     natural = {
         id(c): max(columns(terminal(plain(str(cell)))) for cell in [c.head, *c.cells])
@@ -162,9 +157,5 @@ def fitting(table: Table, width: int) -> tuple[list[Column], list[int]]:
 
 
 def short_ids(text: str) -> str:
-    """The text with ids of runs cut to their beginning; JSON and HTML have them whole.
-
-    >>> short_ids("a on d (run 0123456789abcdef0123456789abcdef)")
-    'a on d (run 01234567…)'
-    """
+    """The text with ids of runs cut to their beginning; JSON and HTML have them whole."""
     return re.sub(r"\b([0-9a-f]{8})[0-9a-f]{24}\b", r"\1…", text)

@@ -25,11 +25,7 @@ ARROWS = {"min": "↓", "max": "↑"}
 
 
 def number(x: float | None, digits: int = 4) -> str:
-    """A number to read: at most so many significant digits, no trailing zeros, a real minus sign.
-
-    >>> [number(x) for x in (4, 0.123456, -1234.56, 1e-7, float("nan"))]
-    ['4', '0.1235', '−1235', '1e−07', '–']
-    """
+    """A number to read: so many significant digits, no trailing zeros, a real minus sign."""
     if x is None or math.isnan(x):
         return NONE
     if math.isinf(x):
@@ -40,11 +36,7 @@ def number(x: float | None, digits: int = 4) -> str:
 
 
 def large(x: float, digits: int = 2) -> str:
-    """A number to read that may be large: in thousands, millions, billions or trillions.
-
-    >>> [large(x) for x in (0.25, 950, 12_000, 10_000_000, 7e9)]
-    ['0.25', '950', '12k', '10M', '7B']
-    """
+    """A number to read that may be large: "12k", "10M", "7B"."""
     for letter, size in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("k", 1e3)):
         if abs(x) >= size:
             return number(x / size, digits) + letter
@@ -52,11 +44,7 @@ def large(x: float, digits: int = 2) -> str:
 
 
 def fixed(x: float | None, decimals: int) -> str:
-    """A number with so many decimals, for columns that line up; never a negative zero.
-
-    >>> [fixed(x, 2) for x in (4, -0.001, -1.5, None)]
-    ['4.00', '0.00', '−1.50', '–']
-    """
+    """A number with so many decimals, for columns that line up; never a negative zero."""
     if x is None or not math.isfinite(x):
         return number(x)
     text = f"{x:.{decimals}f}"
@@ -64,14 +52,7 @@ def fixed(x: float | None, decimals: int) -> str:
 
 
 def aligned(values: Iterable[float | None], digits: int = 4) -> list[str]:
-    """A column of numbers with the same number of decimals; the largest has at most `digits`
-    significant digits.
-
-    >>> aligned([0.25, -0.1234567, None])
-    ['0.2500', '−0.1235', '–']
-    >>> aligned([123.456, 2])
-    ['123.5', '2.0']
-    """
+    """Numbers with the same number of decimals, the largest with at most `digits` digits."""
     values = list(values)
     largest = max((abs(v) for v in values if v is not None and math.isfinite(v)), default=0.0)
     before = math.floor(math.log10(largest)) + 1 if largest > 0 else 1
@@ -81,15 +62,8 @@ def aligned(values: Iterable[float | None], digits: int = 4) -> list[str]:
 
 
 def pvalue(p: float | None, bare: bool = False) -> str:
-    """A p-value to read; `bare` leaves out "p =" for the cells of a table.
-
-    A value is not rounded onto .1, .05 or .01: there the reader sees one digit more.
-
-    >>> pvalue(0.0123), pvalue(0.0004), pvalue(0.0499), pvalue(1.0)
-    ('p = .012', 'p < .001', 'p = .0499', 'p = 1')
-    >>> pvalue(0.0004, bare=True), pvalue(0.25, bare=True), pvalue(None)
-    ('<.001', '.250', '–')
-    """
+    """A p-value to read, "p = .012"; `bare`, for cells, without "p =". It is not rounded onto .1,
+    .05 or .01: there the reader sees more digits."""
     if p is None or math.isnan(p):
         return NONE
     if p < 0.001:
@@ -108,13 +82,7 @@ def pvalue(p: float | None, bare: bool = False) -> str:
 
 
 def percent(x: float, bare: bool = False) -> str:
-    """A share in percent, never rounded to all or nothing; `bare` has signs for words, for cells.
-
-    >>> percent(0.8196), percent(0.9999), percent(1.0), percent(0.0001)
-    ('82%', 'more than 99%', '100%', 'less than 1%')
-    >>> percent(0.9999, bare=True), percent(0.0001, bare=True)
-    ('>99%', '<1%')
-    """
+    """A share in percent, never rounded to all or nothing; `bare` has signs for words."""
     if 0 < x < 0.01:
         return "<1%" if bare else "less than 1%"
     if 0.99 < x < 1:
@@ -123,40 +91,24 @@ def percent(x: float, bare: bool = False) -> str:
 
 
 def probability_said(p: float) -> str:
-    """A probability for a cell, never all or nothing.
-
-    >>> [probability_said(p) for p in (0.9999, 0.256, 0.0004)]
-    ['>.99', '.26', '<.01']
-    """
+    """A probability for a cell, never all or nothing: ">.99", ".26"."""
     if not math.isfinite(p):
         return NONE
     return ">.99" if p > 0.99 else "<.01" if p < 0.01 else f"{p:.2f}".removeprefix("0")
 
 
 def level(alpha: float) -> str:
-    """A significance level as it is written: ".05".
-
-    >>> level(0.05)
-    '.05'
-    """
+    """A significance level as it is written: ".05"."""
     return f"{alpha:g}".removeprefix("0")
 
 
 def confidence(alpha: float) -> str:
-    """The level of an interval.
-
-    >>> confidence(0.05), confidence(0.001)
-    ('95%', '99.9%')
-    """
+    """The level of an interval: "95%"."""
     return f"{100 * (1 - alpha):g}%"
 
 
 def with_intervals(table: Iterable[Sequence[float]]) -> list[str]:
-    """Rows of (value, low, high) as a column of text with the same number of decimals.
-
-    >>> with_intervals([(0.25, 0.1, 0.4)])
-    ['0.250 [0.100, 0.400]']
-    """
+    """Rows of (value, low, high) with the same number of decimals: "0.250 [0.100, 0.400]"."""
     cells = iter(aligned([x for row in table for x in row], 3))
     return [
         value if value.strip() == NONE else f"{value} [{low}, {high}]"
@@ -177,14 +129,8 @@ columns = wcwidth.width
 
 
 def terminal(text: object) -> str:
-    """Text on one line that cannot steer a terminal: what is not a visible character becomes one.
-
-    Control characters become their pictures (␛, ␊), what turns the direction of writing or cannot
-    be encoded becomes �.
-
-    >>> terminal("a\\x1b[31mred\\n\\u202eb")
-    'a␛[31mred␊�b'
-    """
+    """Text on one line that cannot steer a terminal: control characters become their pictures (␛,
+    ␊), what turns the direction of writing or cannot be encoded becomes �."""
     text = str(text)
     return text if text.isascii() and text.isprintable() else "".join(map(_visible_character, text))
 
@@ -205,13 +151,7 @@ def _visible_character(char: str) -> str:
 
 
 def csv_cell(value: object) -> str:
-    """A value for a cell of a CSV file, before quoting.
-
-    Numbers stay unrounded; text never starts a formula.
-
-    >>> csv_cell("=cmd()"), csv_cell("-1.5"), csv_cell(-1.5), csv_cell("-x"), csv_cell(float("nan")), csv_cell(True)
-    ("'=cmd()", '-1.5', '-1.5', "'-x", '', 'true')
-    """  # noqa: E501
+    """A value for a cell of CSV, before quoting: numbers unrounded; text starts no formula."""
     if value is None or isinstance(value, bool | np.bool_):
         return "" if value is None else str(value).lower()
     if not isinstance(value, str):
@@ -274,25 +214,13 @@ _LATEX |= {c: rf"$\{word}$" for c, word in _MATHS.items()}
 
 
 def latex(text: object) -> str:
-    """Text for LaTeX: every special character as itself.
-
-    Letters of other scripts stay; they need LuaLaTeX or XeLaTeX.
-
-    >>> latex("a_b & 5%")
-    'a\\\\_b \\\\& 5\\\\%'
-    >>> print(latex(r"\\input{x}"))
-    \\textbackslash{}input\\{x\\}
-    """
+    """Text for LaTeX: every special character as itself; letters of other scripts stay."""
     picture = re.sub("[\u2400-\u2421\ufffd]", "?", terminal(text))
     return re.sub(r"([-',])(?=\1)", r"\1{}", "".join(_LATEX.get(c, c) for c in picture))
 
 
 def markdown(text: object) -> str:
-    """Text for Markdown, in running text and in the cells of a table: no markup, no HTML, no links.
-
-    >>> markdown("a|b *c* <d> [e](f)")
-    'a\\\\|b \\\\*c\\\\* &lt;d&gt; \\\\[e\\\\](f)'
-    """
+    """Text for Markdown, in sentences and cells of tables: no markup, no HTML, no links."""
     text = re.sub(r"([\\`*_\[\]|~$])", r"\\\1", terminal(text))
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"(?i)\bwww\.", lambda m: m[0][:-1] + r"\.", text.replace("://", r"\://"))
@@ -301,11 +229,7 @@ def markdown(text: object) -> str:
 
 
 def shorten(name: object, width: int) -> str:
-    """A name in at most so many columns, cut in the middle: names of runs differ at their ends.
-
-    >>> shorten("RFML-C4.5", 6), shorten("PCT", 6)
-    ('RFM….5', 'PCT')
-    """
+    """A name in at most so many columns, cut in the middle: names of runs differ at their ends."""
     text = str(name)
     if columns(text) <= width:
         return text
@@ -318,13 +242,7 @@ def shorten(name: object, width: int) -> str:
 
 
 def shortened(names: Iterable[str], width: int) -> dict[str, str]:
-    """Each name in at most so many columns; no two that differ are cut to the same.
-
-    >>> list(shortened(["run_lr0.1_seed1_long", "run_lr0.2_seed1_long", "BR"], 11).values())
-    ['run…1_s…ong', 'run…2_s…ong', 'BR']
-    >>> list(shortened(["network_alpha_trained", "network_gamma_trained"], 15).values())
-    ['netwo…alph…ined', 'netwo…gamm…ined']
-    """
+    """Each name in at most so many columns; no two that differ are cut to the same."""
     found: dict[str, str] = {}
     room = width // 3
     alike = grouped((shorten(name, width), name) for name in dict.fromkeys(names))
@@ -357,11 +275,7 @@ def _fitting(clusters: list[str], width: int) -> list[str]:
 
 
 def pad(text: str, width: int, align: str = "<") -> str:
-    """The text filled with blanks to so many columns: "<" left, ">" right, "^" centred.
-
-    >>> pad("木", 4) + "|", pad("ab", 4, ">")
-    ('木  |', '  ab')
-    """
+    """The text filled with blanks to so many columns: "<" left, ">" right, "^" centred."""
     return {"<": wcwidth.ljust, ">": wcwidth.rjust, "^": wcwidth.center}.get(align, wcwidth.ljust)(
         text, width
     )
@@ -369,13 +283,7 @@ def pad(text: str, width: int, align: str = "<") -> str:
 
 def wrap(prefix: str, text: object, width: int) -> list[str]:
     """Text in lines of so many columns, broken at blanks; the first starts with the prefix, the
-    others below its end.
-
-    A word that is longer than a line is cut in the middle; "p = .012" stays together.
-
-    >>> wrap("- ", "the quick brown fox, p = .012", 18)
-    ['- the quick brown', '  fox, p = .012']
-    """
+    others below its end. Longer words are cut in the middle; "p = .012" stays together."""
     left = columns(prefix)
     room = max(1, width - left)
     words = re.sub(r" ([=<>]) (?=[.\d])", "\0\\1\0", terminal(text)).split()

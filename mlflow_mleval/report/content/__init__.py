@@ -1,6 +1,5 @@
 """What results say, one module a topic: results in, sections of a document out, with their
-sentences, tables and figures.
-"""
+sentences, tables and figures."""
 
 from importlib import import_module
 from typing import Any

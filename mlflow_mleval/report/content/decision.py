@@ -1,7 +1,5 @@
 """What a comparison answers: is one method better than another, whom to use of all, in the
-measures' own units and without words of statistics; the verdict, with what it rests on; and on
-request how probable a difference that matters is.
-"""
+measures' own units; the verdict; and on request how probable a difference that matters is."""
 
 from __future__ import annotations
 
@@ -56,9 +54,7 @@ EQUIVALENT = 0.95
 
 
 def section(c: Comparison, asked: Question, command: str = "") -> doc.Section:
-    """The question about two methods with its forest plot, whom to use of all, and what could turn
-    it.
-    """
+    """The question about two methods with its forest plot, whom to use, and what could turn it."""
     texts = [s.text for s in sentences(c, asked)]
     said, pair = _said(c, asked, command), {"a": asked.a, "b": asked.b}
     block = doc.Asked(texts, "answer", depth=doc.ALWAYS, said=said, pair=pair)
@@ -78,9 +74,7 @@ def data(c: Comparison, asked: Question) -> Data:
 def sentences(
     c: Comparison, asked: Question | None = None, advice: Decision | None = None
 ) -> list[Sentence]:
-    """Is one better than the other; of more than two, whom to use or who may be as good; and the
-    one doubt that could turn it.
-    """
+    """Is one better; of more than two, whom to use or who may be as good; what could turn it."""
     asked = asked or ask(c)
     advice = advice or decision(c)
     row = asked.verdict.main
@@ -306,9 +300,7 @@ def _row(row: Data, on: str, reaches: dict[str, float]) -> Data:
 
 
 def units_section(c: Comparison) -> doc.Section:
-    """The means of the best methods in the units of the measures: how they differ, the tests of
-    pairs say.
-    """
+    """The means of the best methods by the measures; how they differ, the tests of pairs say."""
 
     def blocks() -> list[Any]:
         means = decision(c).means
@@ -465,21 +457,8 @@ def verdict_data(c: Comparison) -> Data:
 
 
 def verdict(c: Comparison) -> list[Sentence]:
-    """By what methods are in order, which pairs the tests separate, under how many other choices
-    the lead and the least certain separation stay: up to six sentences computed from the results.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from mlflow_mleval.analysis.comparison import compare
-    >>> from mlflow_mleval.report.blocks import plain
-    >>> from mlflow_mleval.study import Study
-    >>> frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
-    >>> for sentence in verdict(compare(Study.from_frame(frame))):
-    ...     print(plain(sentence.text))
-    By mean f1 over 2 datasets, b (0.5) is before a (0.35).
-    Over 2 datasets no p-value of a pair lies below .5. It takes 6, or three repeats of every method on each.
-    """  # noqa: E501
+    """By what methods are in order, which pairs the tests separate, and under how many other
+    choices the lead and the least certain separation stay: up to six sentences."""
     said = [_lead(c), *tested(c)]
     if not _is_varied(c):
         return said
@@ -513,9 +492,7 @@ def verdict(c: Comparison) -> list[Sentence]:
 
 
 def by_fold(c: Comparison) -> list[Sentence]:
-    """Whom the folds of the only dataset separate from the leader, where they decide; nothing where
-    they cannot say.
-    """
+    """Whom the folds of the only dataset separate from the leader, where they decide it."""
     found = next(iter(c.folds.values()), None)
     if c.decides_over != "folds" or found is None or len(c.folds) > 1 or len(c.leaders) > 1:
         return []
@@ -542,11 +519,7 @@ def _everyone(others: Sequence[str]) -> str:
 
 
 def choices(options: Mapping[str, Any], n_measures: int) -> str:
-    """How the measures were fused, in a few words.
-
-    >>> choices({"preference": "v_shape", "weights": "entropy"}, 16)
-    'V-shape preference, entropy weights'
-    """
+    """How the measures were fused: "V-shape preference, entropy weights"."""
     function, weights = options["preference"], options["weights"]
     text = "preference functions by measure"
     if isinstance(function, str):
@@ -557,9 +530,7 @@ def choices(options: Mapping[str, Any], n_measures: int) -> str:
 
 
 def deciding_test(c: Comparison) -> str:
-    """The test that decides about pairs, with its critical difference or correction, and the
-    level.
-    """
+    """The test that decides, with its critical difference or correction, and the level."""
     return f"{present(c.deciding).wording}, α = {level(c.options['alpha'])}"
 
 
@@ -585,9 +556,7 @@ def _lead(c: Comparison) -> Sentence:
 
 
 def tested(c: Comparison) -> list[Sentence]:
-    """Which pairs the deciding test separates, or why it can separate none; where folds of the only
-    dataset decide, what these say.
-    """
+    """Which pairs the deciding test separates, or why none; or else what folds say that decide."""
     if c.deciding is None:
         return by_fold(c)
     key = c.deciding.key
@@ -609,9 +578,7 @@ def tested(c: Comparison) -> list[Sentence]:
 
 
 def needed_in_words(c: Comparison) -> list[Sentence]:
-    """Without which single dataset or other method the separation that depends on most would not
-    be.
-    """
+    """Without which single dataset or other method the least robust separation would not be."""
     found = c.needed_by
     if found is None or found.empty:
         return []
@@ -647,9 +614,7 @@ def _is_varied(c: Comparison) -> bool:
 
 
 def counts_wins(c: Comparison) -> bool:
-    """Whether the fused ranking only counts the measures that each of two methods wins, whatever
-    the preference function.
-    """
+    """Whether the fused ranking only counts the measures that each of two methods wins."""
     return len(c.order) == 2 and all(c.options[key] is None for key in "pqs")
 
 
@@ -681,9 +646,7 @@ def beyond_section(c: Comparison) -> doc.Section | None:
 
 
 def beyond_sentences(c: Comparison) -> list[str]:
-    """The verdicts of the parts over datasets, a sentence each; the parts that are absent, with
-    reasons.
-    """
+    """The verdicts over datasets, a sentence a part; the parts that are absent, with reasons."""
     found = present(c.beyond)
     small = f"Differences of {c.compared} up to {number(found.rope)} count as too small to matter."
     texts = [small]
@@ -700,10 +663,7 @@ def beyond_sentences(c: Comparison) -> list[str]:
 
 def beyond_pairs(found: BeyondPvalues, order: Sequence[str], what: str) -> doc.Table:
     """The pairs, the better one by mean rank first, the most certain ones at the top:
-    probabilities, equivalence.
-
-    `order` has the methods, best first; `what` is compared.
-    """
+    probabilities, equivalence. `order` has the methods, best first."""
     table = present(found.pair_table(order))
     bayes = present(found.bayes)
     shown = table.head(PAIRS)
@@ -724,9 +684,7 @@ def beyond_pairs(found: BeyondPvalues, order: Sequence[str], what: str) -> doc.T
 
 
 def _probable(rows: pd.DataFrame, shares: list[str], pairs: Any, what: str) -> list[Column]:
-    """How probable it is that the first is better, that neither is, that the second is, and by how
-    much they differ.
-    """
+    """How probable it is that the first is better, neither, or the second; how far they differ."""
     note = "P: probability that the first, neither or the second is better by more than the rope."
     heads = ("P first", "P same", "P second")
     columns = [
@@ -786,8 +744,7 @@ def next_dataset_section(c: Comparison) -> doc.Section | None:
 
 def next_dataset_sentences(c: Comparison) -> list[doc.Sentence]:
     """By measure: how probable it is that the first of the first pair is better, alike or worse on
-    the next dataset; what this rests on.
-    """
+    the next dataset; what this rests on."""
     found = c.next_dataset
     if found is None:
         return []
@@ -839,9 +796,7 @@ def next_dataset_frames(c: Comparison) -> Frames:
 
 
 def over_time_section(c: Comparison, each: int = 0) -> doc.Section | None:
-    """Who led on each day, or after `each` so many runs, and who may have been as good; nothing
-    where all runs came on one day.
-    """
+    """Who led on each day, or after `each` so many runs; nothing where all came on one day."""
     if not days_of(c.study):
         return None
 

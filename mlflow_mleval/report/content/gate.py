@@ -1,6 +1,5 @@
 """May the candidate replace the champion? The verdict in words, a row a measure and slice, a forest
-plot of the differences against their margins, and the history of a ledger.
-"""
+plot of the differences against their margins, and the history of a ledger."""
 
 from __future__ import annotations
 
@@ -170,11 +169,7 @@ def _needed(verdict: Verdict) -> str:
 
 
 def _rounded(n: float) -> str:
-    """A number of units to two digits.
-
-    >>> _rounded(1078.0), _rounded(8.0)
-    ('1,100', '8')
-    """
+    """A number of units to two digits."""
     return f"{float(f'{n:.2g}'):,.0f}"
 
 
@@ -186,11 +181,7 @@ def _units_in_words(verdict: Verdict) -> str:
 
 
 def short(x: float) -> str:
-    """A size as a product owner reads it.
-
-    >>> short(-0.0312), short(12.34)
-    ('.031', '12')
-    """
+    """A size as a product owner reads it: ".031"."""
     return number(abs(x), 2).removeprefix("0") if x else "0"
 
 
@@ -239,9 +230,7 @@ def _terms(verdict: Verdict) -> list[tuple[str, str]]:
 
 
 def history_document(ledger: str, entries: pd.DataFrame) -> Document:
-    """The gates of a ledger: columns number, candidate, champion, evidence, level, decision,
-    asked, time.
-    """
+    """The gates of a ledger, a row each."""
     shipped = int((entries["decision"] == "ship").sum())
     asked = int(entries["asked"].max()) if len(entries) else 0
     lead = (

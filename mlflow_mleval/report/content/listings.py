@@ -42,9 +42,7 @@ def survey_document(survey: Survey, provenance: doc.Provenance) -> Document:
 
 
 def survey_sections(survey: Survey, named: bool = False) -> list[doc.Section]:
-    """Why there is no comparison yet, what is there, and what to do next; maybe with the names of
-    methods and datasets.
-    """
+    """Why there is no comparison yet, what is there, with names if `named`, and what to do next."""
     found: list[doc.Section] = []
     if survey.problem:
         why = doc.Text([survey.problem], depth=ALWAYS)
@@ -159,9 +157,7 @@ def survey_frames(survey: Survey) -> Frames:
 
 
 def main(survey: Survey) -> str:
-    """What stands for all where one CSV file is asked for: the metrics of a selection; of a store,
-    its experiments.
-    """
+    """The one CSV file: the metrics of a selection; of a whole store, its experiments."""
     whole = not survey.n_runs or any(way.command == "runs" for way in survey.ways)
     return "experiments" if whole else "metrics"
 
@@ -250,9 +246,7 @@ def document(study: Study, provenance: doc.Provenance) -> Document:
 
 
 def found_document(study: Study | None, survey: Survey) -> Document:
-    """What a selection holds: the study that it yields, if any, what others logged, and what to do
-    next.
-    """
+    """The study that a selection yields, if any, what others logged, and what to do next."""
     if study is None:
         return survey_document(survey, {})
     made, about = document(study, {}), survey_data(survey)
@@ -369,9 +363,7 @@ def measures_document() -> Document:
 def evaluations_document(
     made: Sequence[tuple[Evaluation, Mapping[str, str], Sequence[str]]],
 ) -> Document:
-    """Several Evaluations in short, one after the other, each with what it is about and its
-    notes.
-    """
+    """Several Evaluations in short, each with what it is about and its notes."""
     documents = [evaluation_document(*each) for each in made]
     if len(documents) == 1:
         return documents[0]
@@ -391,9 +383,7 @@ def evaluations_document(
 def evaluation_document(
     ev: Evaluation, about: Mapping[str, str], notes: Sequence[str] = ()
 ) -> Document:
-    """One Evaluation in short; `about` says what was evaluated, and where it is: method, dataset,
-    run_id.
-    """
+    """One Evaluation in short; `about` says what was evaluated: method, dataset, run_id."""
     report = run.RunReport.of(ev, about["method"], about["dataset"])
     facts = [*((key, name(text)) for key, text in about.items()), ("size", ", ".join(report.size))]
     first = doc.Section("evaluation", "Evaluation", [doc.Terms(facts, depth=ALWAYS)])

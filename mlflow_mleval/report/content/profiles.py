@@ -1,6 +1,4 @@
-"""Loss profiles: where the order of the methods changes while more labels have to be right
-together, and who is aware of that.
-"""
+"""Loss profiles: where the order changes while more labels have to be right together."""
 
 import math
 from dataclasses import replace
@@ -62,9 +60,7 @@ def described(comparison: ProfileComparison) -> ProfileComparison:
 
 
 def document(comparison: ProfileComparison, provenance: doc.Provenance) -> Document:
-    """What a comparison of loss profiles says; as CSV a row a dataset and pair: who is ahead, and
-    where the order changes.
-    """
+    """What a comparison of loss profiles says; as CSV a row a dataset and pair."""
     methods = comparison.curves.index.unique("method")
     datasets, o = comparison.datasets, comparison.options
     return Document.of(
@@ -167,11 +163,7 @@ def sentences(comparison: ProfileComparison) -> list[str]:
 
 
 def crossings(comparison: ProfileComparison) -> list[str]:
-    """The crossings, a sentence a dataset and pair, certain ones first: where the order changes,
-    and what is certain.
-
-    Pairs whose lines cross several times are told by their number.
-    """
+    """Where the order changes, a sentence a dataset and pair, certain ones first."""
     table = comparison.patterns[comparison.patterns["crossings"] > 0]
     texts = []
     for row in table.sort_values("certain", ascending=False, kind="stable").itertuples():
@@ -197,9 +189,7 @@ def _at(comparison: ProfileComparison, row: Any) -> str:
 
 
 def certain_spans(comparison: ProfileComparison, dataset: str) -> dict[tuple[str, str], str]:
-    """Where on a dataset one method is certainly better: by (better, worse), "up to k = 4" or "from
-    k = 12".
-    """
+    """Where on a dataset one method is certainly better: by (better, worse), "up to k = 4"."""
     symbol, ends = _symbol(comparison), comparison.ends(dataset)
 
     def said(first: float, last: float) -> str:
@@ -230,8 +220,7 @@ def _missing(comparison: ProfileComparison) -> list[str]:
 
 def pairs_table(comparison: ProfileComparison) -> doc.Table:
     """One row a dataset and pair: who is ahead at small parameters, where the other overtakes, what
-    is certain; certain crossings first, then the others.
-    """
+    is certain; certain crossings first, then the others."""
     table = comparison.patterns
     symbol = _symbol(comparison)
     keys = pd.DataFrame({"a": ~table["certain"], "b": table["crossings"] == 0})

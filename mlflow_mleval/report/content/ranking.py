@@ -1,6 +1,4 @@
-"""The ranking: one row a method, best first; the measures and weights that make it, and how sure it
-is.
-"""
+"""The ranking; the measures and weights that make it, and how sure it is."""
 
 import math
 from base64 import b64encode
@@ -77,9 +75,7 @@ def section(c: Comparison) -> doc.Section:
 
 
 def datasets_section(c: Comparison) -> doc.Section | None:
-    """Methods against datasets as a heat map: ranks where measures are fused, else values; nothing
-    of one dataset.
-    """
+    """Methods against datasets as a heat map: ranks where measures are fused, else values."""
     total = len(c.ranks)
     if total == 1:
         return None
@@ -113,10 +109,8 @@ def data(c: Comparison) -> Data:
     names = by.methods[kept]
 
     def promethee(i: int) -> Data:
-        """Of one dataset: flows by measure of the best methods, thresholds, and their pairs that
-        PROMETHEE I leaves open; made when it is asked for, for together they may be larger than
-        all else.
-        """
+        """Of one dataset: flows by measure of the best methods, thresholds, and pairs that
+        PROMETHEE I leaves open; made when asked for, for all together may be large."""
         net = pd.DataFrame((by.up[i] - by.down[i]).T[kept], names, by.measures)
         limits = zip(by.functions, by.limits[:, i].T.tolist(), strict=True)
         known = [{"preference": f.name, **dict(zip("qps", at, strict=True))} for f, at in limits]
@@ -165,9 +159,7 @@ def _ranking(c: Comparison) -> doc.Table:
 
 
 def _possible(c: Comparison, shown: pd.DataFrame) -> list[Column]:
-    """The ranks that the deciding tests leave each method, unless they leave each any; for papers,
-    too, who is told apart.
-    """
+    """The ranks that the tests leave each method, if not all; for papers, who is told apart."""
     low, high = shown["low"], shown["high"]
     if c.options["control"] is not None or ((low == 1) & (high == len(c.order))).all():
         return []
@@ -201,8 +193,7 @@ def _runs(c: Comparison, methods: pd.Series) -> Column:
 
 def _score(c: Comparison, shown: pd.DataFrame) -> list[Column]:
     """What the methods are in order of, as a picture and in numbers; of one measure, and of one
-    dataset by the two of most weight, the means in its own units.
-    """
+    dataset by the two of most weight, the means in its own units."""
     mean = "mean " if len(c.ranks) > 1 else ""
     by_method = shown.set_index("method")
     if c.options["order"] == "mean-rank":
@@ -239,10 +230,8 @@ def _picture(
     single: Mapping[str, list[float]] = MappingProxyType({}),
     what: str = "",
 ) -> Column:
-    """A dot a method with the interval of the deciding test, on one axis that runs through the
-    rows; of one dataset with repeats, the least to the largest of these. `single` has what its
-    runs or folds are by themselves, over several datasets the means of those that are on all.
-    """
+    """A dot a method with the interval of the deciding test, or the range of its repeats on one
+    dataset; `single` has its runs or folds, on several datasets means of those that are on all."""
     table = pd.DataFrame({"mean": means, "low": np.nan, "high": np.nan})
     several = len(c.ranks) > 1
     notes = ["Shaded: may be the best."] if c.letters_apply or c.told_apart else []
@@ -291,9 +280,7 @@ _SPLITS = {
 
 
 def spread_section(c: Comparison) -> doc.Section | None:
-    """Mean, standard deviation and number of runs of each cell; nothing where no method has several
-    runs.
-    """
+    """Mean, standard deviation and number of runs of each cell, where any method has several."""
     study, methods = c.study, c.order[:SPREAD_METHODS]
     if study.repeats is None or study.n_repeats.max() < 2:
         return None
@@ -350,8 +337,7 @@ def spread_frames(c: Comparison) -> Frames:
 
 def spread_sentences(study: Study) -> list[str]:
     """What the values are means of, in what the runs of one value differ, and whether their spread
-    is that of training or that of the data, too.
-    """
+    is that of training or that of the data, too."""
     several = study.runs[study.runs.duplicated(["dataset", "method"], keep=False)]
     unchecked = "repeat" in several and (several["repeat"] == "").any()
     rules = study.repeat_rules
@@ -388,8 +374,7 @@ LEAST = 1e-6
 
 def weights_section(c: Comparison) -> doc.Section | None:
     """Weights that a reader may move, a slider and a switch for each of several measures, or why
-    there are none; nothing where there is nothing to weigh.
-    """
+    there are none; nothing where there is nothing to weigh."""
     measures = c.study.measures
     if c.on != FUSED or len(measures) < 2 or len(c.ranks) == 1:
         return None
@@ -434,9 +419,7 @@ def _by_dataset(c: Comparison) -> bool:
 
 
 def _data(c: Comparison) -> Mapping[str, Any]:
-    """Net flows and weights in full precision, as bytes of little-endian doubles: ranks and ties
-    are those of the report.
-    """
+    """Net flows and weights in full precision: ranks and ties are those of the report."""
     flows, study = c.fusion.flows, c.study
     alike = (flows.weights == flows.weights[0]).all()
     constant = flows.by_measure.constant.astype(int).tolist()
@@ -557,9 +540,7 @@ def _without(c: Comparison) -> doc.Table:
 
 
 def sensitivity_section(c: Comparison) -> doc.Section | None:
-    """The fused ranking under other choices; nothing where that was not examined, or of one
-    dataset, which is told in its own units.
-    """
+    """The fused ranking under other choices; not of one dataset, which is told in its own units."""
     if c.stability is None or len(c.study.datasets) == 1:
         return None
 

@@ -48,9 +48,7 @@ _BESIDE = ("balanced_accuracy", "macro_f1", "subset_accuracy", "exact_match", "h
 
 @dataclass(frozen=True)
 class Curves:
-    """The curves of an evaluation's scores: precision against recall, ROC, and what probabilities
-    keep of what they promise.
-    """
+    """The curves of an evaluation's scores: precision against recall, ROC and reliability."""
 
     ev: Evaluation
 
@@ -95,9 +93,7 @@ class Curves:
     def lines(
         self, area: str, columns: list[str], start: tuple[float, float] | None
     ) -> dict[str, tuple[np.ndarray, float]]:
-        """The curves that are drawn with their areas; each from its start, else from recall 0 with
-        the first precision.
-        """
+        """Curves with their areas, from `start`, else from recall 0 with the first precision."""
 
         def curve(part: pd.DataFrame) -> np.ndarray:
             found = part[columns].to_numpy(float)
@@ -133,9 +129,7 @@ class RunReport:
     def of(
         cls, ev: Evaluation, method: str = "", dataset: str = "", ratio: float | None = None
     ) -> RunReport:
-        """What an Evaluation by itself says, with folds as of one cross-validation; `ratio` is that
-        of test to training data.
-        """
+        """What an Evaluation by itself says; `ratio` is that of its test to training data."""
         means = ev.folds.mean(skipna=False).dropna().to_dict() if len(ev.folds) else ev.measures
         statistics = None
         if len(ev.folds) > 1:
@@ -186,20 +180,15 @@ class RunReport:
 
     @cached_property
     def labels(self) -> pd.DataFrame:
-        """The labels that occur or are predicted, the worst first: lowest F1, then most
-        instances.
-        """
+        """The labels that occur or are predicted, with the lowest F1 and most instances first."""
         table = self.ev.labels
         table = table[(table["support"] > 0) | (table["predicted"] > 0)]
         return table.sort_values(["f1", "support"], ascending=[True, False], kind="stable")
 
     @cached_property
     def measures(self) -> pd.DataFrame:
-        """One row a measure in the registry's order: value, half the corrected interval, all
-        together.
-
-        The interval from ci_low to ci_high is that of all instances together.
-        """
+        """One row a measure in the registry's order: value, half the corrected interval over folds,
+        and that of all instances together, whose interval is from ci_low to ci_high."""
         values = {"value": self.means, "whole": self.ev.measures}
         table = pd.DataFrame(values, index=list(self.ev.measures), dtype=float)
         half = pd.Series(dtype=float)
@@ -216,9 +205,7 @@ class RunReport:
 
     @cached_property
     def profiles(self) -> dict[str, Profile]:
-        """The binomial loss profiles over all instances, by kind; none of class sets or of one
-        label.
-        """
+        """The binomial loss profiles over all instances, by kind; not of classes or one label."""
         n = len(self.ev.label_names)
         if self.ev.kind != LABEL_SETS or n < 2:
             return {}

@@ -1,7 +1,5 @@
-"""A Comparison as a document: the report, its ranking, its pairs, or a closer look at one thing.
-
-A topic joins by its line in `_TOPICS`.
-"""
+"""A Comparison as a document: the report, its ranking, its pairs, or a closer look at one thing. A
+topic joins by its line in `_TOPICS`."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,11 +49,7 @@ class Reference:
 
     @classmethod
     def of(cls, bibtex: str) -> "Reference":
-        """The entry, cited by author and year.
-
-        >>> Reference.of(r"@book{k, author = {Dem{\\v{s}}ar, Janez and Holm, Sture}, year = {1979}, }").cite
-        'Demšar & Holm 1979'
-        """  # noqa: E501
+        """The entry, cited by author and year."""
         found = (re.search(rf"\b{field} = {{(.*?)}},", bibtex) for field in ("author", "year"))
         authors, year = (present(hit)[1] for hit in found)
         for written, letter in _LETTERS.items():
@@ -316,12 +310,7 @@ def document(
     c: Comparison, made_by: doc.Provenance, what: str = "report", pair: Sequence[str] = ()
 ) -> Document:
     """The report, or the part that a command shows ("ranking", "pairs"); JSON always holds
-    everything.
-
-    `made_by` is what reproduces it: command, versions, tracking_uri, experiments, filter, run_ids,
-    seed, policy, time; any may lack. The ranking lacks what is about folds, instances and profiles.
-    `pair` names the two methods of which it is asked first; by default the leader and the next.
-    """
+    everything. Of `pair` it is asked first, by default of the leader and the next."""
     asked, pairs = ask(c, *pair), what == "pairs"
     made: list[doc.Section | None]
     if pairs:
@@ -458,9 +447,7 @@ def detail_document(
     dataset: str = "",
     against: str = "",
 ) -> Document:
-    """The details of a method, of a dataset, of a method on a dataset, or of a method against
-    another.
-    """
+    """The details of a method, of a dataset, of a method on a dataset, or of two methods."""
     of = "pair" if against else "cell" if method and dataset else "method" if method else "dataset"
     found = detail_section(c, of, method=method, dataset=dataset, against=against)
     first = " on ".join(name(x) for x in (method, dataset) if x)
@@ -477,12 +464,8 @@ def detail_section(
     against: str = "",
     base: str = "",
 ) -> doc.Section:
-    """The same as a section, `of` "method", "dataset", "cell" or "pair"; with the address of a
-    server as `base`, runs lead to MLflow's pages.
-
-    A name may be given as it is or as it is shown. IncomparableRunsError where the comparison has
-    none such.
-    """
+    """The same as a section, `of` "method", "dataset", "cell" or "pair", with names as they are or
+    as they are shown; runs lead to MLflow's pages on the server with the address `base`."""
     first, on = ("method", method), ("dataset", dataset)
     looks: Data = {
         "method": (_method, first),
@@ -544,9 +527,7 @@ def _cell(c: Comparison, base: str, method: str, dataset: str) -> list[Any]:
 
 
 def _runs(c: Comparison, runs: pd.DataFrame, base: str) -> doc.Table:
-    """The runs, which lead to MLflow's pages where the server is known, and what is known of
-    them.
-    """
+    """The runs and what is known of them; they lead to MLflow's pages where the server is known."""
     shown = runs.head(ROWS).assign(run_id=runs["run_id"].map(str))
     at = shown.reindex(columns=["experiment_id", "run_id"]).fillna("").astype(str)
     links = []
@@ -693,9 +674,7 @@ def _profiles(c: Comparison, a: str, b: str) -> list[doc.Figure]:
 
 
 def _heaviest(c: Comparison, held: pd.DataFrame) -> list[Column]:
-    """The columns of the measures of most weight, and of the one that is compared, in the study's
-    order.
-    """
+    """Columns of what is compared and of the measures of most weight, in the study's order."""
     kept = sorted(c.fusion.by_weight, key=lambda m: m != c.on)[:HEAVIEST]
     shown = [m for m in c.study.measures if m in kept and m in held]
     return doc.by_measure(held[shown], c.study.directions, 18)

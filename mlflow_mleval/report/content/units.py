@@ -1,8 +1,5 @@
-"""Which differences are more than chance: tests of pairs over units of any kind, datasets first, as
-sections, documents and data.
-
-What is special to a kind of unit stands in its class: columns of its table, and blocks beside it.
-"""
+"""Which differences are more than chance: tests of pairs over units of any kind, datasets first.
+What is special to a kind of unit stands in its class."""
 
 from __future__ import annotations
 
@@ -71,8 +68,7 @@ _REPLACED = (
 
 def section(c: Comparison, unit: str) -> doc.Section | None:
     """The tests over these units of the first datasets, and why others have none; without verdicts
-    where it decides over other units; nothing where there are neither.
-    """
+    where it decides over other units; nothing where there are neither."""
     tests = c.tests_over(unit)
     why = {} if unit == "instances" else c.untested_over(unit)  # those are told with the answers
     if not tests and not why:
@@ -139,9 +135,7 @@ def document(
     absent: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
 ) -> Document:
-    """The tests of one dataset or of several; `absent` says why a dataset has none, `notes` are
-    doubts about the selection.
-    """
+    """The tests of one dataset or of several; `absent` says why others have none."""
     if isinstance(tests, PairTests):
         tests = {getattr(tests, "dataset", ""): tests}
     by_dataset, absent = tests, absent or {}
@@ -269,9 +263,7 @@ def depends(found: Sequence[tuple[Sequence[str], Mapping[Any, Sequence[str]]]]) 
 
 
 def told(tests: Tests, depth: int = ALWAYS) -> list[Any]:
-    """What the tests of each dataset say and what they are about, their table, and what else this
-    kind of unit tells.
-    """
+    """What the tests of each dataset say, their table, and what else this kind of unit tells."""
     first = next(iter(tests.values()))
     kind = _KINDS[first.unit]
     shown = list(tests.items())[:DATASETS]
@@ -347,8 +339,7 @@ def pairs_table(tests: Tests) -> doc.Table:
 
 def over_datasets(c: Comparison) -> doc.Section:
     """Friedman, the diagram, the matrix and the table of pairs, separated ones first, on a page the
-    others folded; or why there are none.
-    """
+    others folded; or why there are none."""
     if c.deciding is None:
         why = doc.Text([c.decision])
         return doc.Section("differences", "Differences", [why])
@@ -492,8 +483,7 @@ def _what(c: Comparison) -> str:
 
 def differences(c: Comparison, shown: pd.DataFrame) -> list[Column]:
     """How far the first is better in the units of what is compared, and in net flows with the
-    intervals of the deciding test, where it has some.
-    """
+    intervals of the deciding test, where it has some."""
     limits = shown[["flow_difference", "flow_low", "flow_high"]]
     has_limits = bool(np.isfinite(limits[["flow_low", "flow_high"]].astype(float)).any(axis=None))
     columns = []
@@ -516,9 +506,7 @@ def differences(c: Comparison, shown: pd.DataFrame) -> list[Column]:
 
 
 def fold_sentences(comparison: FoldComparison) -> list[str]:
-    """What the folds of one dataset say beside the verdict, a sentence each: what was tested, what
-    could not be, and what was refused.
-    """
+    """What was tested on the folds of one dataset, what could not be, what was refused."""
     from mlflow_mleval.analysis.fold_protocol import UNPAIRED
 
     n = comparison.n_datasets
@@ -594,8 +582,7 @@ def _manova(manova: ManovaResult | None) -> Data | None:
 @dataclass(frozen=True)
 class Kind:
     """How a kind of unit is shown: its section, its key in the JSON of a report, the names of its
-    CSV files; columns of the table of pairs and what else there is.
-    """
+    CSV files; columns of the table of pairs and what else there is."""
 
     title: str
     key: str

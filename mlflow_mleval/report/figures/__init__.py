@@ -1,8 +1,5 @@
-"""Figures: plain tables in, SVG out.
-
-The builder that they share: text stays text, everything is escaped, every figure says in words what
-it shows.
-"""
+"""Figures: plain tables in, SVG out. The builder that they share: text stays text, everything is
+escaped, every figure says in words what it shows."""
 
 import math
 import unicodedata
@@ -64,23 +61,13 @@ def fit(text: str, width: float, size: float = SIZE) -> str:
 
 
 def room_for(names: Iterable[object], most: float) -> float:
-    """How many pixels a column of names takes, any of them bold, but no more than `most`.
-
-    >>> room_for(["a", "abc"], 100) < room_for(["abcd"], 100) < room_for(["abcd" * 99], 100) == 100
-    True
-    """
+    """How many pixels a column of names takes, any of them bold, but no more than `most`."""
     return min(most, BOLD * max(text_width(terminal(name)) for name in names) + 1)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A linear map of values from `low`..`high` to pixels from `start` to `stop`.
-
-    >>> Scale(0, 10, 100, 200)(5)
-    150.0
-    >>> Scale(0, 1, 0, 100).ticks(5)
-    [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    """
+    """A linear map of values from `low`..`high` to pixels from `start` to `stop`."""
 
     low: float
     high: float
@@ -105,14 +92,8 @@ class Scale:
 
 
 class Svg:
-    """An SVG under construction.
-
-    Coordinates are pixels of a drawing `width` wide that scales down with the page.
-
-    `title` and `desc` say what it shows, in short and in full; an `inline` one is a small mark in a
-    table, at its own size; one without a width fills its cell, and what is drawn across it is in
-    percent.
-    """
+    """An SVG under construction, in pixels that scale down with the page; an `inline` one stands in
+    a table at its own size; one without a width fills its cell, and lies in per cent across."""
 
     def __init__(
         self, title: str, desc: str, height: float, width: float = WIDTH, inline: bool = False
@@ -125,9 +106,7 @@ class Svg:
         self.parts: list[str] = []
 
     def add(self, tag: str, content: Any = "", tip: str = "", **attributes: Any) -> None:
-        """An element; underscores at the end of attribute names are dropped, others become hyphens;
-        None is left out.
-        """
+        """An element; underscores of attributes become hyphens, those at the end are dropped."""
         inner = content if isinstance(content, Markup) else escape(terminal(str(content)))
         if tip:
             inner += Markup(f"<title>{escape(terminal(tip))}</title>")
@@ -212,8 +191,7 @@ class Svg:
         ticks: Iterable[tuple[float, str]] = (),
     ) -> None:
         """Ticks with numbers under a line at `y`, and faint grid lines up to `top`; values that are
-        about so many, or `ticks` with their texts.
-        """
+        about so many, or `ticks` with their texts."""
         for tick, text in ticks or [(tick, label(tick)) for tick in scale.ticks(about)]:
             x = scale(tick)
             self.upright(x, y if top is None else top, y + 4)
@@ -259,11 +237,7 @@ class Svg:
 
 class Rows(Svg):
     """A drawing with a row a name: the names at the left, what is drawn of each beside them.
-
-    `heads` stand above the names, of which none is wider than `most`, and above the texts at the
-    right; `top` and `below` are the room above and below the rows. What stands at the right is also
-    told in words, after `desc`.
-    """
+    `heads` stand above the names and the texts at the right; `top` and `below` are pixels."""
 
     def __init__(
         self,
@@ -299,9 +273,7 @@ class Rows(Svg):
 
 
 class Tikz(Svg):
-    """The lines, dots and texts of a drawing for a paper, as a picture in TikZ, 12 cm wide; needs
-    no library of it.
-    """
+    """The lines, dots and texts of a drawing as a picture in plain TikZ, 12 cm wide."""
 
     def path(self, points: list[Point], class_: str, **attributes: Any) -> None:
         style = {"bar": "[line width=2pt]", "gap": "[dotted, thick]"}.get(class_, "")
@@ -367,9 +339,7 @@ _AROUND = [
 
 
 def point_label(svg: Svg, name: str, point: Point, taken: list[Box], class_: str) -> bool:
-    """Write the name at the nearest free place around its point, with a thin line if that is not
-    beside it; if there is one.
-    """
+    """Write the name at the nearest free place around its point, with a line if it is far."""
     size = (SMALL if "small" in class_ else SIZE) * (BOLD if "strong" in class_ else 1)
     shown = fit(name, 150, size)
     width = text_width(shown, size)
@@ -399,8 +369,7 @@ def scatter(
     right: float = WIDTH - 12,
 ) -> tuple[Svg, Scale, Scale, list[Box]]:
     """A plot of points with its axes, the scales across and up, and what is drawn already; of
-    `ends` and `heads` the first is across.
-    """
+    `ends` and `heads` the first is across."""
     svg = Svg(title, words, height)
     bottom, top = height - 44, 24
     up = Scale(*ends[1], bottom, top)
@@ -436,13 +405,8 @@ def missed(svg: Svg, count: int, x: float) -> None:
 
 
 def spread(places: Sequence[float], room: float, low: float, high: float) -> list[float]:
-    """Where labels that want these places go, so that they lie `room` apart, between `low` and
-    `high`: from the low end on each as near to its place as the one before it leaves room, then
-    back from the high end.
-
-    >>> spread([50.0, 10.0, 52.0], 10, 0, 100)
-    [50.0, 10.0, 60.0]
-    """
+    """Where labels that want these places go, `room` apart between `low` and `high`: from the low
+    end on each as near to its place as the one before leaves room, then back from the high end."""
     order = np.argsort(places, kind="stable")
     found = np.array(places, float)
     at = low - room

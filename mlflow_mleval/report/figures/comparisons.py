@@ -55,9 +55,8 @@ EDGE = 5
 def rungs(
     table: pd.DataFrame, title: str, zero: bool, single: Mapping[str, Sequence[float]] | None = None
 ) -> tuple[list[Svg], Svg, Scale]:
-    """A picture of a mean and its interval a row (mean, low, high), what stands above it, and its
-    scale in per cent; with a line at zero if that is asked for, and with `single` values as dots.
-    """
+    """A picture of a mean and its interval a row (mean, low, high), with `single` values as dots
+    and a line at `zero` if asked for; what stands above it; its scale in per cent."""
     single = {row: values for row, values in (single or {}).items() if row in table.index}
     there = [*table.stack(), *chain.from_iterable(single.values())]
     x = Scale(min(there), max(there), EDGE, 100 - EDGE)
@@ -92,9 +91,7 @@ def shade(rank: float, n_methods: int) -> float:
 
 
 def rank_acceptability(shares: pd.DataFrame) -> Svg:
-    """A strip a method of the shares of its ranks (methods x ranks 1, 2, …, in order), the best at
-    the left and strongest; of more than thirty the first thirty.
-    """
+    """A strip a method of the shares of its ranks (methods x ranks), the best at the left."""
     drawn = shares.iloc[:TOP]
     words = "Share of random weights that give each rank, of which the first:"
     svg = Rows("Rank acceptability", words, drawn.index, 150, ("method", "first"))
@@ -111,10 +108,7 @@ def rank_acceptability(shares: pd.DataFrame) -> Svg:
 
 
 def weight_intervals(table: pd.DataFrame) -> Svg:
-    """A bar where the leader stays, a tick at the weight.
-
-    Of more than thirty measures those with the narrowest ranges are drawn.
-    """
+    """A bar where the leader stays, a tick at the weight; of too many, the narrowest ranges."""
     width = table["weight_high"] - table["weight_low"]
     drawn = table if len(table) <= TOP else table.loc[width.nsmallest(TOP).index]
     words = "Range of each weight, the others rescaled, in which the leader stays:"
@@ -134,12 +128,8 @@ SLANT = -38
 
 
 def bump(ranks: pd.DataFrame) -> Svg:
-    """One line a method through its ranks, one column a way of ranking; lines that are ever first
-    are coloured.
-
-    `ranks` are methods x ways of ranking, NaN where a method was left out: there its line is
-    broken. The first column orders.
-    """
+    """One line a method through its ranks, one column a way of ranking, the first of which orders;
+    lines that are ever first are coloured, those of methods that were left out (NaN) broken."""
     order = ranks.sort_values(ranks.columns[0], kind="stable").iloc[:TOP]
     drawn = order.rank(method="first")
     room = room_for(drawn.index, 118) + 12
@@ -180,13 +170,8 @@ def correlation_graph(
     groups: Sequence[Sequence[str]],
     kept: Sequence[str],
 ) -> Svg:
-    """One row a measure: a filled dot if the filter keeps it, arcs to the measures it follows
-    closely.
-
-    `correlation` is the absolute one, averaged over datasets; arcs join what lies above
-    `threshold`; connected `groups` get a colour each. Of more than thirty measures the first thirty
-    are drawn, those of groups first.
-    """
+    """One row a measure, those of `groups` first and in a colour each: a filled dot if the filter
+    keeps it, arcs to those with which its mean absolute correlation is above `threshold`."""
     several = sorted((list(g) for g in groups if len(g) > 1), key=len, reverse=True)
     place = {m: i for i, g in enumerate(several) for m in g}
     drawn = sorted(correlation.index, key=lambda m: place.get(m, len(several)))[:TOP]
@@ -220,12 +205,8 @@ SIDE = 76
 def gaia(
     methods: pd.DataFrame, measures: pd.DataFrame, decision: tuple[float, float], explained: float
 ) -> Svg:
-    """The plane: methods in the direction of an arrow do well by that measure; arrows that point
-    the same way agree.
-
-    Both tables have two columns of coordinates; of each the first thirty rows are drawn. `decision`
-    points to the better methods; `explained` is the share of the variance that the plane shows.
-    """
+    """The plane: methods in the direction of an arrow do well by that measure; `decision` points to
+    the better ones, `explained` is the share of the variance that the plane shows."""
     points, arrows = _unit(methods.iloc[:TOP]), 0.92 * _unit(measures.iloc[:TOP])
     ends = np.vstack([points, arrows, [[0.0, 0.0]]])
     low, high = ends.min(axis=0), ends.max(axis=0)
@@ -280,10 +261,7 @@ def _padded(values: pd.DataFrame) -> tuple[float, float]:
 
 def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
     """A dot a method, its quality upwards and its cost to the right, with the intervals of both:
-    full where it is on the frontier for sure, hollow where it may be, grey where it is not.
-
-    `table` has quality, low, high, cost, cost_low, cost_high and place, of at most `TOP` methods.
-    """
+    full where it is on the frontier for sure, hollow where it may be, grey where it is not."""
     sides = ["cost", "cost_low", "cost_high"]
     positive = bool((table[sides].fillna(1.0) > 0).all(axis=None))
     along = table.assign(**np.log10(table[sides])) if positive else table
@@ -322,11 +300,7 @@ def critical_difference(
     pen: Callable[[str, str, float], Svg] = Svg,
 ) -> Svg:
     """Mean ranks, best at the left, with a bar over each maximal group of methods that are not
-    separated, and `cd` as a ruler (Demšar 2006), by whichever pen.
-
-    Of more than thirty methods the best thirty are drawn. Where a group skips a method between its
-    members, its bar is broken.
-    """
+    separated, and `cd` as a ruler (Demšar 2006), by whichever pen."""
     ranks = mean_ranks.sort_values(kind="stable")[:TOP]
     methods = [*ranks.index]
     low = max(1, math.floor(ranks.iloc[0]))
@@ -369,9 +343,7 @@ def _order_in_words(ranks: pd.Series, bars: Sequence[tuple[int, list[int]]]) -> 
 
 
 def _bar(svg: Svg, places: Sequence[float], members: Sequence[int], y: float) -> None:
-    """A bar from member to member, dotted where it passes over others; at its ends it reaches a
-    little over.
-    """
+    """A bar a little beyond its members, dotted where it passes over others."""
     ends = [places[0] - 2, *places[1:-1], places[-1] + 2]
     for (i, j), (start, stop) in zip(pairwise(members), pairwise(ends), strict=True):
         svg.level(y, start, stop, "gap" if j > i + 1 else "bar")
@@ -380,9 +352,7 @@ def _bar(svg: Svg, places: Sequence[float], members: Sequence[int], y: float) ->
 
 
 def shown_cliques(cliques: Sequence[Sequence[str]], methods: Sequence[str]) -> list[list[int]]:
-    """Positions of the members of the groups of two or more among the methods that are drawn,
-    maximal ones only.
-    """
+    """Positions of the members of the maximal groups of two or more methods that are drawn."""
     place = {m: i for i, m in enumerate(methods)}
     groups = {tuple(sorted(place[m] for m in clique if m in place)) for clique in cliques}
     several = [group for group in groups if len(group) > 1]
@@ -409,15 +379,8 @@ NOISE = 1e-12
 
 
 def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
-    """A staircase of cells, a pair each: a method's row lies to the right of its name, its column
-    above it, after the Multi-Comparison Matrix of Ismail-Fawaz et al. (2023).
-
-    A cell says how much better the method of its row is than that of its column: mean difference,
-    wins/ties/losses over the datasets, p-value (the column `p`); with many methods only the sign.
-    Blue: better by mean difference, orange: worse; the stronger the effect, the stronger the
-    colour. A frame marks pairs that are separated. Pairs that were not compared may lack; of more
-    than thirty methods in `order`, best first, thirty are drawn.
-    """
+    """A staircase of cells, a pair each, after the Multi-Comparison Matrix of Ismail-Fawaz et al.
+    (2023): a method's row lies to the right of its name, its column above it. Pairs may lack."""
     methods = list(order[:TOP])
     place = {m: i for i, m in enumerate(methods)}
     n = len(methods)
@@ -492,9 +455,7 @@ def differences_and_margins(rows: pd.DataFrame) -> Svg:
 
 
 def ledger_steps(entries: pd.DataFrame) -> Svg:
-    """Evidence of each gate of a ledger on a logarithmic axis, with what was needed; ships are
-    filled; gates without evidence are left out.
-    """
+    """Evidence of each gate on a logarithmic axis, with what was needed; ships are filled."""
     entries = entries[entries["evidence"].notna()]
     needed = np.log10(1 / entries["level"].to_numpy(float))
     evidence = np.log10(np.clip(entries["evidence"].to_numpy(float), 1e-3, 1e12))
@@ -522,10 +483,7 @@ TIME_METHODS = 12
 
 def leaders_over_time(then: pd.DataFrame, order: Sequence[str]) -> Svg:
     """A row a method, a column a moment: the leader as a large dot, who may have been as good as a
-    ring, who was there as a small dot.
-
-    `then` has the columns moment, leader, best_set, methods, n_datasets; `order` is that of now.
-    """
+    ring, who was there as a small dot."""
     ever = [m for m in order if any(m in best for best in then["best_set"])]
     drawn = ever[:TIME_METHODS]
     words = "; ".join(map(": ".join, zip(then["moment"], then["leader"], strict=True)))

@@ -36,13 +36,8 @@ HEIGHT = 400
 def fold_scatter(
     values: pd.DataFrame, order: Sequence[str], heads: Sequence[str], title: str
 ) -> Svg:
-    """Folds as points on two measures, the mean of each method with its name, and the ellipse of
-    its fitted normal distribution.
-
-    `values` has the index (method, fold), and a column across and one up, which `heads` name. Of
-    the first eight methods of `order` the folds and the ellipse are drawn, of the next ones up to
-    thirty the mean.
-    """
+    """Folds as points on two measures, the columns of `values`, the mean of each method with its
+    name, and the ellipse of its fitted normal distribution."""
     detailed, by_method = [*order[:DETAILED]], values.groupby(level=0)
     means = by_method.mean().loc[[*order[:svg_TOP]]]
     radius = math.sqrt(-2 * math.log(1 - INSIDE))
@@ -108,11 +103,7 @@ LARGEST_RATIO = 100.0
 
 def profile_lines(curves: pd.DataFrame, family: str, title: str) -> Svg:
     """Loss against the parameter of the family (k linear, α logarithmic), a line a method, named at
-    its end.
-
-    `curves` has the index (method, parameter), best method first, and loss, low and high (NaN: no
-    band). The first thirty methods are drawn, with bands if they are eight or fewer.
-    """
+    its end; `curves` has the index (method, parameter), best first; low and high may be NaN."""
     methods = curves.index.unique(0)[:svg_TOP]
     bands = len(methods) <= DETAILED
     drawn = curves.loc[[*methods], ["loss", "low", "high"] if bands else ["loss"]]
@@ -179,13 +170,8 @@ def ratio_panels(
     family: str,
     title: str,
 ) -> Svg:
-    """A small panel a pair: how many times the loss of the first the loss of the second is, a line
-    a dataset.
-
-    The axis of ratios is logarithmic, so that twice and half lie equally far from 1. A circle marks
-    a crossing. `ratios` has the index (dataset, method_a, method_b, parameter); `pairs` say what to
-    draw in which order, either way round.
-    """
+    """A panel a pair: the second's loss over the first's, a line a dataset, a circle a crossing.
+    `ratios` has the index (dataset, method_a, method_b, parameter), `pairs` go either way round."""
     kinds = {dataset: i for i, dataset in enumerate(ratios.index.unique("dataset"))}
     across = min(2, len(pairs))
     tall = PLOT + LINE + 58
@@ -286,11 +272,8 @@ def score_curves(
     title: str,
     diagonal: bool = False,
 ) -> Svg:
-    """Curves in the unit square, each with its name and area at the right: the first is thick.
-
-    A curve is an array of points, shape (P, 2). `axes` say what lies across, up, and what the areas
-    are called.
-    """
+    """Curves (P, 2) in the unit square, each with its name and area at the right: the first is
+    thick. `axes` say what lies across, up, and what the areas are called."""
     *heads, called = axes
     areas = dict(zip(lines, aligned([area for _, area in lines.values()], 3), strict=True))
     room = room_for(lines, 170)
@@ -317,9 +300,7 @@ def score_curves(
 
 
 def reliability(bins: np.ndarray, title: str) -> Svg:
-    """The share that is true against the mean probability, shape (B, 2), a dot a bin; on the
-    diagonal both are the same.
-    """
+    """The share that is true against the mean probability, shape (B, 2), a dot a bin."""
     told = "; ".join(f"{number(mean, 3)}: {number(share, 3)}" for mean, share in bins)
     words = f"Share that is true by mean probability: {told}."
     heads = "Mean probability of a bin", "Share that is true"
