@@ -32,12 +32,9 @@ from mlflow_mleval.sentences import count
 ALWAYS = 0
 PAPER = 1
 PAGE = 2
-#: Longest name in running text, in characters; longer ones are cut in the middle. More names than
-#: SHOWN are counted.
-NAME = 40
-SHOWN = 4
-#: Longest name in a table of a page.
-CELL = 28
+NAME = 40  #: characters of a name in running text; longer ones are cut in the middle
+SHOWN = 4  #: names in a row; of more, the others are counted
+CELL = 28  #: characters of a name in a table of a page
 
 #: What JSON holds of a result, and the tables of its CSV files by name; what reproduces it.
 Data = dict[str, Any]
@@ -194,9 +191,7 @@ class Column:
     cells: Sequence[Any]  #: texts, not escaped, or drawings, which stand on pages only
     align: str = ">"  #: ">", "<", "^" or "wrap"
     keep: int = 0  #: where room lacks, the columns with the least go first; those with 0 stay
-    #: what the cells name, such as "method", where they are names of strangers: these are cut where
-    #: room lacks
-    name: str = ""
+    name: str = ""  #: what cells name, such as "method", where they are names of strangers
     note: str = ""  #: what the column means; stands below the table as well
     #: what scripts and styles of a page find it by: data-* of its head
     marks: Mapping[str, str] = field(default_factory=dict)
@@ -346,8 +341,7 @@ class Sliders:
     """Weights that a reader may move, on pages only: a script ranks anew from `data`."""
 
     about: str
-    #: of each slider the measure, the arrow that says which way it is better, and the step it
-    #: starts at
+    #: of each slider the measure, the arrow that says which way is better, and its first step
     rows: Sequence[Mapping[str, Any]]
     steps: int  #: how many each slider has
     data: Mapping[str, Any]
@@ -425,8 +419,7 @@ class Section:
 
 
 # --------------------------------------------------------------------------------------------------
-# What the measures of a document are; no result is needed to say it, so that a ranking loads
-# nothing of training.
+# What the measures of a document are: no result is needed to say it.
 
 
 def definitions(directions: Mapping[str, str]) -> Table:
@@ -489,16 +482,13 @@ def starred(head: str, texts: Iterable[str], imputed: Sequence[bool], **more: An
 
 def capitalised(text: str, names: Iterable[str] = ()) -> str:
     """The text with a capital, unless it begins with one of the names, which stay as they are."""
-    return (
-        text
-        if text.startswith(tuple(f"{name} " for name in names))
-        else text[:1].upper() + text[1:]
-    )
+    if text.startswith(tuple(f"{name} " for name in names)):
+        return text
+    return text[:1].upper() + text[1:]
 
 
 # --------------------------------------------------------------------------------------------------
-# What stands in ``glossary.md``: the words of the reports, the keys of their JSON data and the
-# columns of their CSV files.
+# What stands in ``glossary.md``: words of the reports, keys of JSON data, columns of CSV files.
 
 _TEXT = (files("mlflow_mleval.report") / "glossary.md").read_text("utf-8")
 #: (topic, word, explanation), each a heading and the paragraph under it.

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from mlflow_mleval.report.document import Document
 
 SCHEMA_VERSION = 1  #: counts changes of meaning
-#: Bytes of the answer in brief.
-MOST = 2_000
-#: Characters at either end by which a name is found where it may be cut.
-_ENDS = 12
+MOST = 2_000  #: bytes of the answer in brief
+_ENDS = 12  #: characters at either end by which a name is found where it may be cut
 #: What an assistant reads and nobody sees: selectors, of which any number hides in a name, and
 #: letters that have no shape.
 _SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")

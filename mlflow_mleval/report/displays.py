@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 #: Colours that differ for eyes of any kind (Okabe & Ito): what leads, what is worse, all else.
 _BEST, _WORSE, _REST = "#0072b2", "#b84e00", "#666666"
-#: Characters of a name beside an axis.
-_NAME = 32
+_NAME = 32  #: characters of a name beside an axis
 
 
 def plot(result: Any, kind: str = "", ax: Any = None, **options: Any) -> Display:

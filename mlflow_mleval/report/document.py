@@ -21,8 +21,7 @@ from mlflow_mleval.report.blocks import (
 )
 from mlflow_mleval.report.text import number, pvalue
 
-#: So many sections of a page are open where these do not say it themselves.
-OPEN = 4
+OPEN = 4  #: sections of a page that are open where these do not say it themselves
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from mlflow_mleval.validation import present
 if TYPE_CHECKING:
     from mlflow_mleval.report.document import Document
 
-#: Characters of a name above a plot.
-ROOM = 24
+ROOM = 24  #: characters of a name above a plot
 #: Text that is the same in HTML, as nearly all cells of tables are.
 _BARE = re.compile(r"[\w .,:;()%+/-]*", re.ASCII)
 #: What cells are called that are aligned so.
@@ -38,24 +37,18 @@ def render(document: Document, width: int = 100) -> str:
         for section in document.sections
         for block in section.linear(PAGE)
     )
-    script = (
-        template_text("report.js")
-        + template_text("question.js")
-        + (template_text("weights.js") if weighed else "")
-    )
+    scripts = ["report.js", "question.js", *(["weights.js"] if weighed else [])]
+    script = Markup("").join(map(template_text, scripts))
     digest = base64.b64encode(hashlib.sha256(str(script).encode()).digest()).decode()
     maker = f"mlflow-mleval {__version__}"
-    return (
-        _templates()
-        .get_template("page.html.j2")
-        .render(
-            document=document,
-            footer=" · ".join(filter(None, [maker, document.time])),
-            generator=maker,
-            style=template_text("report.css"),
-            script=script,
-            script_hash=f"sha256-{digest}",
-        )
+    page = _templates().get_template("page.html.j2")
+    return page.render(
+        document=document,
+        footer=" · ".join(filter(None, [maker, document.time])),
+        generator=maker,
+        style=template_text("report.css"),
+        script=script,
+        script_hash=f"sha256-{digest}",
     )
 
 

@@ -15,10 +15,9 @@ from mlflow_mleval.report.text import latex, shortened
 if TYPE_CHECKING:
     from mlflow_mleval.report.document import Document
 
-#: Rows and characters of a line that fit on a page; longer names are cut in the middle.
-ROWS = 40
-LINE = 110
-NAME = 60
+#: Rows and characters of a line that fit on a page.
+ROWS, LINE = 40, 110
+NAME = 60  #: longer ones are cut in the middle
 #: A table that is too wide for the page is made smaller; no other one is changed.
 SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 HEAD = r"""% To be included by \input. In the preamble:
@@ -63,13 +62,8 @@ def _parts(block: Any, section: Section) -> Iterator[str]:
         points = [rf"  \item[{_latex_of(term)}] {_latex_of(words)}" for term, words in block.rows]
         yield "\n".join([r"\begin{description}", *points, r"\end{description}"])
     elif block.role == "points":
-        yield "\n".join(
-            [
-                r"\begin{itemize}",
-                *(rf"  \item {_latex_of(text)}" for text in block.paragraphs),
-                r"\end{itemize}",
-            ]
-        )
+        points = [rf"  \item {_latex_of(text)}" for text in block.paragraphs]
+        yield "\n".join([r"\begin{itemize}", *points, r"\end{itemize}"])
     elif block.role == "note":
         yield from (
             rf"{{\footnotesize\raggedright {_latex_of(text)}\par}}" for text in block.paragraphs
@@ -81,11 +75,9 @@ def _parts(block: Any, section: Section) -> Iterator[str]:
 def _table(table: Table, title: str) -> str:
     """The table with its caption, label and notes."""
     chosen, _ = fitting(table, LINE)
-    shown = (
-        f"The first {len(chosen[0].cells)} of {table.total:,} {table.things} are shown."
-        if table.hidden
-        else ""
-    )
+    shown = ""
+    if table.hidden:
+        shown = f"The first {len(chosen[0].cells)} of {table.total:,} {table.things} are shown."
     first = f"{(table.title or title).rstrip('.')}."
     caption = " ".join(filter(None, [first, shown, replace(table, columns=chosen).notes]))
     texts = [[plain(cell) for cell in c.cells] for c in chosen]

@@ -11,9 +11,8 @@ from mlflow_mleval.report.text import columns, markdown, pad, shortened, termina
 if TYPE_CHECKING:
     from mlflow_mleval.report.document import Document
 
-#: Longer names are cut in the middle; more rows than these are left to the data.
-NAME = 60
-ROWS = 100
+NAME = 60  #: longer ones are cut in the middle
+ROWS = 100  #: more are left to the data
 
 
 def render(document: Document, width: int = 100) -> str:
@@ -58,17 +57,11 @@ def _table(table: Table) -> Iterator[str]:
         cells.append([_text(c.head), *(markdown(short.get(text, text)) for text in texts)])
     wide = [max(3, *map(columns, column)) for column in cells]
     aligns = [">" if c.align == ">" else "<" for c in chosen]
-    rule = (
-        "|"
-        + "|".join(
-            "-" * (w + 1) + (":" if a == ">" else "-") for w, a in zip(wide, aligns, strict=True)
-        )
-        + "|"
-    )
+    rules = ["-" * (w + 1) + (":" if a == ">" else "-") for w, a in zip(wide, aligns, strict=True)]
     head, *rows = (
         f"| {' | '.join(map(pad, row, wide, aligns))} |" for row in zip(*cells, strict=True)
     )
-    yield "\n".join([head, rule, *rows])
+    yield "\n".join([head, f"|{'|'.join(rules)}|", *rows])
     if table.hidden:
         yield f"… and {table.hidden:,} more {table.things}."
     if table.notes:

@@ -14,10 +14,8 @@ from mlflow_mleval.report.text import columns, pad, shortened, terminal, wrap
 if TYPE_CHECKING:
     from mlflow_mleval.report.document import Document
 
-#: Points beyond so many characters are cut.
-POINT = 200
-#: A name is cut to no less than this before columns are left out.
-NAME_MIN = 16
+POINT = 200  #: characters beyond which points are cut
+NAME_MIN = 16  #: a name is cut to no less before columns are left out
 NAME_MAX = 40
 GAP = 2
 
@@ -90,11 +88,9 @@ def _point(mark: str, text: str, width: int, cut: bool) -> list[str]:
     """An item of a list, shortened to two lines or so."""
     lines = wrap(mark, text, width)
     room = -(-POINT // width)
-    return (
-        lines
-        if not cut or len(lines) <= room
-        else [*lines[: room - 1], f"{lines[room - 1].rpartition(' ')[0]} …"]
-    )
+    if not cut or len(lines) <= room:
+        return lines
+    return [*lines[: room - 1], f"{lines[room - 1].rpartition(' ')[0]} …"]
 
 
 def _grid(table: Table, width: int) -> list[str]:
@@ -134,14 +130,12 @@ def fitting(table: Table, width: int) -> tuple[list[Column], list[int]]:
     columns with the least `keep` go; one whose text may wrap takes what is left."""
     chosen = list(table.columns)
     natural = {
-        id(c): max(columns(terminal(plain(str(cell)))) for cell in [c.head, *c.cells])
-        for c in chosen
+        id(c): max(columns(_for_terminal(cell)) for cell in [c.head, *c.cells]) for c in chosen
     }
 
     def wide(longest: int, names: int) -> list[int]:
-        most = {True: longest, False: names}
         return [
-            min(natural[id(c)], most[c.align == "wrap"])
+            min(natural[id(c)], longest if c.align == "wrap" else names)
             if c.name or c.align == "wrap"
             else natural[id(c)]
             for c in chosen

@@ -17,11 +17,9 @@ from mlflow_mleval.sentences import grouped
 # --------------------------------------------------------------------------------------------------
 # Numbers as a reader sees them.
 
-#: Stands where there is no number.
-NONE = "–"
+NONE = "–"  #: stands where there is no number
 MINUS = "−"
-#: Which way is better.
-ARROWS = {"min": "↓", "max": "↑"}
+ARROWS = {"min": "↓", "max": "↑"}  #: which way is better
 
 
 def number(x: float | None, digits: int = 4) -> str:
@@ -117,8 +115,7 @@ def with_intervals(table: Iterable[Sequence[float]]) -> list[str]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Names of strangers in every format: each function returns text that its format takes as text, and
-# as nothing else.
+# Names of strangers in every format, which takes what these return as text and nothing else.
 
 #: Mark the beginning and the end of a stranger's name in a sentence; `terminal` lets neither pass.
 OPEN = "\ufdd0"
@@ -164,11 +161,8 @@ def csv_cell(value: object) -> str:
     text = terminal(value)
     if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", text):
         return text
-    return (
-        f"'{text}"
-        if value[:1] in ("\t", "\r", "\n") or value.lstrip()[:1] in tuple("=+-@＝＋－＠")
-        else text
-    )
+    starts = value[:1] in ("\t", "\r", "\n") or value.lstrip()[:1] in tuple("=+-@＝＋－＠")
+    return f"'{text}" if starts else text
 
 
 _LATEX = (
@@ -193,24 +187,8 @@ _LATEX = (
         "²": r"$^2$",
     }
 )
-_MATHS = {
-    "±": "pm",
-    "×": "times",
-    "≤": "leq",
-    "≥": "geq",
-    "∞": "infty",
-    "α": "alpha",
-    "φ": "phi",
-    "χ": "chi",
-    "τ": "tau",
-    "Λ": "Lambda",
-    "·": "cdot",
-    "↑": "uparrow",
-    "↓": "downarrow",
-    "●": "bullet",
-    "○": "circ",
-}
-_LATEX |= {c: rf"$\{word}$" for c, word in _MATHS.items()}
+_MATHS = "pm times leq geq infty alpha phi chi tau Lambda cdot uparrow downarrow bullet circ"
+_LATEX |= {c: rf"$\{word}$" for c, word in zip("±×≤≥∞αφχτΛ·↑↓●○", _MATHS.split(), strict=True)}
 
 
 def latex(text: object) -> str:
@@ -276,9 +254,8 @@ def _fitting(clusters: list[str], width: int) -> list[str]:
 
 def pad(text: str, width: int, align: str = "<") -> str:
     """The text filled with blanks to so many columns: "<" left, ">" right, "^" centred."""
-    return {"<": wcwidth.ljust, ">": wcwidth.rjust, "^": wcwidth.center}.get(align, wcwidth.ljust)(
-        text, width
-    )
+    fill = {">": wcwidth.rjust, "^": wcwidth.center}.get(align, wcwidth.ljust)
+    return fill(text, width)
 
 
 def wrap(prefix: str, text: object, width: int) -> list[str]:

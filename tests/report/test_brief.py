@@ -11,7 +11,7 @@ from mlflow_mleval import Study
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fold_comparison import compare_all_folds
 from mlflow_mleval.report.blocks import Section, Text
-from mlflow_mleval.report.content.study_report import PARTS, document
+from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.report.content.units import document as document_of_tests
 from mlflow_mleval.report.data import MOST
 from mlflow_mleval.report.document import Document
@@ -27,7 +27,7 @@ def large(m, named):
     return compare(Study.from_frame(long.reset_index(), maximize=["x"]))
 
 
-@pytest.mark.parametrize("what", PARTS)
+@pytest.mark.parametrize("what", ["report", "ranking", "pairs"])
 def test_a_paragraph_says_the_decision_the_most_certain_difference_and_where_it_is_from(what):
     c = published()
     made = document(c, {"command": COMMAND}, what)

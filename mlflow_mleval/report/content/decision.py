@@ -45,12 +45,9 @@ from mlflow_mleval.report.text import confidence, fixed, level, number, percent,
 from mlflow_mleval.sentences import agree, all_of, count, grouped, in_words, plural
 from mlflow_mleval.validation import present
 
-#: So many methods are named, more are counted.
-FEW = 2
-#: On fewer datasets than this nobody is told what to use.
-ENOUGH = 6
-#: From this probability on methods count as equivalent.
-EQUIVALENT = 0.95
+FEW = 2  #: methods that are named; more are counted
+ENOUGH = 6  #: on fewer datasets nobody is told what to use
+EQUIVALENT = 0.95  #: from this probability on methods count as equivalent
 
 
 def section(c: Comparison, asked: Question, command: str = "") -> doc.Section:
@@ -66,8 +63,7 @@ def data(c: Comparison, asked: Question) -> Data:
     advice = decision(c)
     facts = ("evidence", "ahead", "best_set", "worse", "next", "equivalent", "n_datasets", "turns")
     said = doc.claims_in(sentences(c, asked, advice), c.options["alpha"])
-    means = advice.means.to_dict()
-    answer = {"sentences": said, **doc.named(advice, *facts), "means": means}
+    answer = {"sentences": said, **doc.named(advice, *facts), "means": advice.means.to_dict()}
     return {"answer": answer, **question_data(asked)}
 
 
@@ -316,10 +312,9 @@ def units_section(c: Comparison) -> doc.Section:
 def _who(c: Comparison, advice: Decision) -> Sentence:
     """Whom to use or who is ahead, who else may be as good, and who is clearly worse."""
     who = listed(advice.ahead, 3)
-    alone = len(advice.ahead) == 1
     if advice.next is None:
         return Sentence(f"{who} come out alike.", claim("best set"))
-    if alone and len(advice.best_set) == 1:
+    if len(advice.ahead) == len(advice.best_set) == 1:
         if advice.evidence == "datasets" and len(c.study.datasets) >= ENOUGH:
             return Sentence(f"Use {who}.", claim("use one"))
         return Sentence(f"{who} is ahead of {_everyone(c.order[1:])}.", claim("separated"))
@@ -393,8 +388,7 @@ def cost_section(c: Comparison) -> doc.Section | None:
         if table[["low", "cost_low"]].notna().any(axis=None):
             level = confidence(c.options["alpha"])
             caption += f" Lines: {level} intervals of the tests, those of each side together."
-        means = "geometric means" if found.geometric else "means"
-        caption += f" Costs are {means} over datasets."
+        caption += f" Costs are {'geometric ' if found.geometric else ''}means over datasets."
         figure = doc.Figure(cost_figure(table, found.cost, quality), caption)
         return [doc.Text([cost_sentence(found)]), figure]
 
@@ -423,15 +417,11 @@ def cost_sentence(found: Frontier) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# The answer in words: no more than the tests and the recomputations say, and on what each sentence
-# rests.
-#
-# What the decision says is not said again. "Separated" is said only where the deciding test
-# rejects; "leads under" means that the same method leads when everything is computed anew.
+# The verdict: no more than the tests and the recomputations say, and not what the decision says.
+# "Separated" is said only where the deciding test rejects; "is ahead under" means that the same
+# method leads when everything is computed anew.
 
-
-#: Worse methods of separated pairs that are named; of more, pairs are counted.
-GROUPS = 4
+GROUPS = 4  #: worse methods of separated pairs that are named; of more, pairs are counted
 #: Names of the preference functions as the reports write them.
 PREFERENCES = {
     "usual": "usual",
@@ -464,8 +454,7 @@ def verdict(c: Comparison) -> list[Sentence]:
         return said
     lead = c.fusion.ranking.index[0]
     found, stability = present(c.survivals()), present(c.stability)
-    share = percent(stability.acceptability.loc[lead, 1])
-    texts = [f"in {share} of random weightings"]
+    texts = [f"in {percent(stability.acceptability.loc[lead, 1])} of random weightings"]
     if found.tried:
         under = _out_of(found.tried - len(found.lost), found.tried)
         texts.insert(0, f"under {under} other choices of function, weights or policy")
@@ -619,11 +608,9 @@ def counts_wins(c: Comparison) -> bool:
 
 
 # --------------------------------------------------------------------------------------------------
-# On request, beyond p-values: how probable a difference that matters is, and what it would take to
-# know.
+# On request: how probable a difference that matters is, and what it would take to know.
 
-#: Pairs of a table.
-PAIRS = 500
+PAIRS = 500  #: rows of a table
 #: A decision in a cell.
 DECISIONS = {"a": "first", "b": "second", "equivalent": "equivalent", "undecided": "undecided"}
 PARTS = {"bayes": "Probabilities", "equivalence": "Equivalence", "curve": "Power of max-T"}
@@ -686,10 +673,9 @@ def beyond_pairs(found: BeyondPvalues, order: Sequence[str], what: str) -> doc.T
 def _probable(rows: pd.DataFrame, shares: list[str], pairs: Any, what: str) -> list[Column]:
     """How probable it is that the first is better, neither, or the second; how far they differ."""
     note = "P: probability that the first, neither or the second is better by more than the rope."
-    heads = ("P first", "P same", "P second")
     columns = [
         Column(head, [*map(probability_said, rows[key])], keep=3)
-        for head, key in zip(heads, shares, strict=True)
+        for head, key in zip(("P first", "P same", "P second"), shares, strict=True)
     ]
     interval = f"{pairs.credible_level:.0%} credible interval, each alone"
     note += f" Difference: {what}, positive where the first is better, with its {interval}."
@@ -706,9 +692,7 @@ def beyond_data(c: Comparison) -> Data:
 
 
 # --------------------------------------------------------------------------------------------------
-# Would it be better on the next dataset?
-#
-# The hierarchical correlated t test.
+# Would it be better on the next dataset? The hierarchical correlated t test.
 
 
 def next_dataset_section(c: Comparison) -> doc.Section | None:
@@ -727,12 +711,11 @@ def next_dataset_section(c: Comparison) -> doc.Section | None:
         parts = [found.table(m, c.order).assign(measure=m) for m in found.pairs]
         rows = pd.concat(parts, ignore_index=True)
         what = "the typical one, of which P is the mean over the posterior"
-        shares = ["p_better", "p_equivalent", "p_worse"]
         pairs = next(iter(found.pairs.values()))
         columns = [
             *doc.pair(rows),
             doc.names("measure", rows["measure"]),
-            *_probable(rows, shares, pairs, what),
+            *_probable(rows, ["p_better", "p_equivalent", "p_worse"], pairs, what),
             doc.numbers("datasets", rows["n"], keep=1),
         ]
         title = "Pairs on the next dataset"
@@ -785,14 +768,12 @@ def next_dataset_frames(c: Comparison) -> Frames:
     """The pairs and the shrunken differences of all measures."""
     if (found := c.next_dataset) is None:
         return {}
-    tables = {"pairs": "table", "shrunken": "shrunken"}
-    parts = {
-        key: {m: getattr(p, table) for m, p in found.pairs.items()} for key, table in tables.items()
-    }
-    return {
-        f"next_dataset_{key}": pd.concat(by_measure, names=["measure"]).reset_index(0)
-        for key, by_measure in parts.items()
-    }
+
+    def of_all(table: str) -> pd.DataFrame:
+        by_measure = {m: getattr(pairs, table) for m, pairs in found.pairs.items()}
+        return pd.concat(by_measure, names=["measure"]).reset_index(0)
+
+    return {"next_dataset_pairs": of_all("table"), "next_dataset_shrunken": of_all("shrunken")}
 
 
 def over_time_section(c: Comparison, each: int = 0) -> doc.Section | None:

@@ -29,8 +29,7 @@ _CAPTION = (
 def document(verdict: Verdict, provenance: doc.Provenance) -> Document:
     """The verdict, ready for every format."""
     rows, decided = verdict.ordered, verdict.decision
-    why = _open(verdict) if verdict.more else _proved(verdict)
-    headline = f"{decided.upper()}: {why}."
+    headline = f"{decided.upper()}: {_open(verdict) if verdict.more else _proved(verdict)}."
     if (stands := verdict.stands) is not None:
         anew = f" {_units_in_words(verdict)} would make a new gate say {stands.anew.upper()}."
         headline = (
@@ -220,9 +219,8 @@ def _terms(verdict: Verdict) -> list[tuple[str, str]]:
     terms = verdict.tests.terms
     way = "bets, at any number of looks" if terms.anytime else "sign changes of whole units"
     way = "t tests corrected for shared training data" if verdict.over == "folds" else way
-    alpha = short(terms.alpha)
     return [
-        ("Level", f"BLOCK and SHIP are each wrong with a chance of at most {alpha}"),
+        ("Level", f"BLOCK and SHIP are each wrong with a chance of at most {short(terms.alpha)}"),
         ("Tests", f"{way}; they allow for what was not seen yet"),
         *([("To improve", listed(terms.improve))] if terms.improve else []),
         ("Seed", f"{terms.seed}, {terms.n_resamples:,} draws"),
@@ -246,10 +244,9 @@ def history_document(ledger: str, entries: pd.DataFrame) -> Document:
         Column("decision", entries["decision"].tolist(), "<"),
         Column("time", entries["time"].tolist(), "<", keep=1),
     ]
-    rule = "A gate ships when its evidence reaches what was needed at its place."
     blocks: list[Any] = [
         doc.Text([lead], "lead", depth=ALWAYS),
-        doc.note(rule, ALWAYS),
+        doc.note("A gate ships when its evidence reaches what was needed at its place.", ALWAYS),
         doc.Table(columns, depth=ALWAYS, most=len(entries), key="ledger"),
     ]
     if entries["evidence"].notna().any():

@@ -19,13 +19,10 @@ from mlflow_mleval.sentences import count, grouped, plural, some, span
 from mlflow_mleval.study import Factor, Study, Survey
 
 # --------------------------------------------------------------------------------------------------
-# What a store holds before anybody has said how to compare it: experiments, metrics, params, what
-# may name what, commands.
+# What a store holds before anybody has said how to compare it.
 
 #: Rows that a table holds; characters of a value; names of metrics in a row.
-OVERVIEW_ROWS = 200
-VALUE = 24
-OVERVIEW_SHOWN = 6
+OVERVIEW_ROWS, VALUE, OVERVIEW_SHOWN = 200, 24, 6
 
 
 def survey_document(survey: Survey, provenance: doc.Provenance) -> Document:
@@ -196,14 +193,11 @@ def _some(texts: Sequence[str], most: int) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# What a study holds: counts, the grid of results where it has gaps, what was left out, and one row
-# a run.
+# What a study holds: counts, its gaps, what was left out, and one row a run.
 
-#: More excluded runs than this are counted, not named; more runs than these are left to the data;
-#: so many names of methods, of datasets and of measures are told.
-SHOWN = 10
-ROWS = 500
-_NAMES_SHOWN = 40
+SHOWN = 10  #: excluded runs that are named; more are counted
+ROWS = 500  #: runs in the table; more are left to the data
+_NAMES_SHOWN = 40  #: names of methods, of datasets and of measures that are told
 
 
 def document(study: Study, provenance: doc.Provenance) -> Document:

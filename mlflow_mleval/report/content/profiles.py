@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.loss_profiles import ProfileComparison
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import Column, Data, Frames, listed, name
@@ -18,15 +17,11 @@ from mlflow_mleval.report.figures.lines import DETAILED, NAMED, SYMBOLS, profile
 from mlflow_mleval.report.text import confidence, level, number
 from mlflow_mleval.sentences import count, grouped
 
-#: Datasets and pairs that are drawn; rows of tables, and of pairs on a terminal.
-DATASETS = 12
-PANELS = 12
-METHODS = 100
-PAIRS = 500
-AT_ONCE = 3
-#: Crossings of which the sentences tell; notes on a terminal.
-TOLD = 2
-NOTES = 4
+DATASETS = PANELS = 12  #: datasets and pairs that are drawn
+#: Rows of tables; pairs on a terminal.
+METHODS, PAIRS, AT_ONCE = 100, 500, 3
+TOLD = 2  #: crossings of which the sentences tell
+NOTES = 4  #: on a terminal
 KINDS = {"hard": "predicted label sets", "soft": "scores"}
 #: How the summaries of a profile are called, with their better directions.
 SUMMARIES = {
@@ -38,13 +33,9 @@ SUMMARIES = {
 }
 
 
-def _symbol(comparison: ProfileComparison) -> str:
-    return SYMBOLS[comparison.options["family"]]
-
-
-def section(c: Comparison) -> doc.Section | None:
-    """The profiles that the runs carry; nothing where there are none to compare."""
-    return None if c.profiles is None else _section_of_profiles(described(c.profiles))
+def section(comparison: ProfileComparison) -> doc.Section:
+    """The profiles in a report, in which other tests decide."""
+    return _section_of_profiles(described(comparison))
 
 
 def described(comparison: ProfileComparison) -> ProfileComparison:
@@ -190,7 +181,7 @@ def _at(comparison: ProfileComparison, row: Any) -> str:
 
 def certain_spans(comparison: ProfileComparison, dataset: str) -> dict[tuple[str, str], str]:
     """Where on a dataset one method is certainly better: by (better, worse), "up to k = 4"."""
-    symbol, ends = _symbol(comparison), comparison.ends(dataset)
+    symbol, ends = SYMBOLS[comparison.options["family"]], comparison.ends(dataset)
 
     def said(first: float, last: float) -> str:
         low, high = f"{symbol} = {number(first, 3)}", number(last, 3)
@@ -222,7 +213,7 @@ def pairs_table(comparison: ProfileComparison) -> doc.Table:
     """One row a dataset and pair: who is ahead at small parameters, where the other overtakes, what
     is certain; certain crossings first, then the others."""
     table = comparison.patterns
-    symbol = _symbol(comparison)
+    symbol = SYMBOLS[comparison.options["family"]]
     keys = pd.DataFrame({"a": ~table["certain"], "b": table["crossings"] == 0})
     shown = table.loc[keys.sort_values(["a", "b"], kind="stable").index].head(PAIRS)
     certain = {d: certain_spans(comparison, d) for d in comparison.datasets}
@@ -282,14 +273,12 @@ def awareness_table(comparison: ProfileComparison) -> doc.Table:
     )
 
 
-def data(c: Comparison) -> Data:
-    if c.profiles is None:
-        return {"profiles": None}
-    return {"profiles": {**_record(c.profiles), "sentences": sentences(described(c.profiles))}}
+def data(comparison: ProfileComparison) -> Data:
+    return {"profiles": {**_record(comparison), "sentences": sentences(described(comparison))}}
 
 
-def frames(c: Comparison) -> Frames:
-    return {} if c.profiles is None else c.profiles.frames
+def frames(comparison: ProfileComparison) -> Frames:
+    return comparison.frames
 
 
 def _record(comparison: ProfileComparison) -> Data:

@@ -37,15 +37,10 @@ from mlflow_mleval.validation import present
 
 #: Methods whose pairs and flows by dataset the data hold; two thousand have four million pairs.
 MOST = 100
-#: Rows of a table of methods; more groups than this are told by how many methods each is better
-#: and worse than.
-METHODS = 300
-GROUPS = 10
-#: Single runs or folds of a method that are drawn.
-DOTS = 30
-#: Methods and columns of the table of ranks on each dataset.
-STRIPS = 100
-DATASETS = 100
+METHODS = 300  #: rows of a table of methods
+GROUPS = 10  #: of more, a method is told by how many others it is better and worse than
+DOTS = 30  #: single runs or folds of a method that are drawn
+STRIPS = DATASETS = 100  #: methods and columns of the table of ranks on each dataset
 FLOWS = ["phi_plus", "phi_minus", "phi"]
 
 
@@ -163,11 +158,8 @@ def _possible(c: Comparison, shown: pd.DataFrame) -> list[Column]:
     low, high = shown["low"], shown["high"]
     if c.options["control"] is not None or ((low == 1) & (high == len(c.order))).all():
         return []
-    columns = [
-        Column(
-            "ranks", [*map(span, low, high, repeat("–"))], note="Ranks: those that the tests leave."
-        )
-    ]
+    ranks = [*map(span, low, high, repeat("–"))]
+    columns = [Column("ranks", ranks, note="Ranks: those that the tests leave.")]
     if not c.letters_apply or not c.separated:
         return columns
     if len(c.cliques) <= GROUPS:
@@ -176,8 +168,7 @@ def _possible(c: Comparison, shown: pd.DataFrame) -> list[Column]:
         return [*columns, Column("groups", letters, "<", note=note, paper=True, keep=2)]
     for side, head in enumerate(("better than", "worse than")):
         found = Counter(pair[side] for pair in c.separated)
-        cells = [str(found[m]) for m in shown["method"]]
-        columns.append(Column(head, cells, paper=True, keep=2))
+        columns.append(Column(head, [str(found[m]) for m in shown["method"]], paper=True, keep=2))
     return columns
 
 
@@ -261,8 +252,7 @@ def _picture(
 # --------------------------------------------------------------------------------------------------
 # Repeats: how many runs each value is the mean of, and how they scatter.
 
-#: Rows of a table.
-SPREAD_METHODS = 100
+SPREAD_METHODS = 100  #: rows of a table
 _SPLITS = {
     True: (
         "The repeats share their split of the data, so that their spread is the training's, not "
@@ -306,15 +296,11 @@ def spread_section(c: Comparison) -> doc.Section | None:
 
 def spread_data(c: Comparison) -> Data:
     """What JSON holds of repeats, by dataset and method."""
-    study = c.study
-    cells = {
-        "repeats": study.n_repeats,
-        "spread": study.spread,
-        "standard_errors": study.standard_errors,
-    }
     return {
-        **{key: _by_cell(held) for key, held in cells.items()},
-        "same_split": study.same_split(),
+        "repeats": _by_cell(c.study.n_repeats),
+        "spread": _by_cell(c.study.spread),
+        "standard_errors": _by_cell(c.study.standard_errors),
+        "same_split": c.study.same_split(),
     }
 
 
@@ -347,29 +333,22 @@ def spread_sentences(study: Study) -> list[str]:
     elif DIGEST in rules:
         differ = " on different splits of the data"
     total = count(int(study.n_repeats.sum()), "run")
-    words = f"Each value is the mean over {_span(study)} runs{differ} ({total})."
+    each = span(int(study.n_repeats.min()), int(study.n_repeats.max()))
+    words = f"Each value is the mean over {each} runs{differ} ({total})."
     return [f"{words} {_SPLITS[study.same_split()]}"]
 
 
-def _span(study: Study) -> str:
-    return span(int(study.n_repeats.min()), int(study.n_repeats.max()))
-
-
 # --------------------------------------------------------------------------------------------------
-# Weights that a reader moves on a page: what the page needs so that the ranking, the ranks on each
-# dataset and the decision axis follow.
+# Weights that a reader moves on a page: what it needs so that ranks and the decision axis follow.
 
-#: More net flows (datasets x measures x methods) or methods than this make a page heavy; more
-#: measures than this no hand moves.
-SLIDERS_FLOWS = 100_000
-SLIDERS_METHODS = 100
-SLIDERS_MEASURES = 60
+SLIDERS_FLOWS = 100_000  #: more (datasets x measures x methods) make a page heavy
+SLIDERS_METHODS = 100  #: so do these
+SLIDERS_MEASURES = 60  #: more than these no hand moves
 #: A slider has so many steps; the weight is the largest one times the square of the way along it,
 #: so that small weights can be told apart and one measure can weigh as much as twice all others
 #: together.
 STEPS = 200
-#: The least weight a slider starts at: a command takes positive weights only.
-LEAST = 1e-6
+LEAST = 1e-6  #: weight that a slider starts at: a command takes positive weights only
 
 
 def weights_section(c: Comparison) -> doc.Section | None:
@@ -444,8 +423,7 @@ def _doubles(values: Any) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# The measures: their weights, which of them say the same, who leads by each, and the ranking
-# without the redundant ones.
+# The measures: their weights, which of them say the same, and who leads by each.
 
 
 def measures_section(c: Comparison) -> doc.Section:
@@ -471,15 +449,14 @@ def measures_section(c: Comparison) -> doc.Section:
         plane = []
         if (found := c.plane) is not None:
             order = c.fusion.ranking.index
-            doubt = (
-                " Less than 60%: do not read distances from it." if found.explained < 0.6 else ""
-            )
             caption = (
                 "Methods (dots) do well by the measures (arrows) in their direction; the heavy "
                 "line, the decision axis, points to the better. The plane shows "
-                f"{found.explained:.0%} of the differences in mean net flow.{doubt}"
-                f"{only_best(len(order))}"
+                f"{found.explained:.0%} of the differences in mean net flow."
             )
+            if found.explained < 0.6:
+                caption += " Less than 60%: do not read distances from it."
+            caption += only_best(len(order))
             axis = (float(found.axis["x"]), float(found.axis["y"]))
             drawn = gaia(found.methods.loc[order], found.measures, axis, found.explained)
             plane = [doc.Figure(drawn, caption, title="GAIA plane")]
@@ -535,8 +512,7 @@ def _without(c: Comparison) -> doc.Table:
 
 
 # --------------------------------------------------------------------------------------------------
-# How sure the ranking is: weights, random weights, other preference functions and policies, methods
-# left out.
+# How sure the ranking is: other weights, preference functions and policies, methods left out.
 
 
 def sensitivity_section(c: Comparison) -> doc.Section | None:

@@ -33,12 +33,9 @@ from mlflow_mleval.validation import present
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.fold_protocol import FoldStatistics
 
-#: Of more labels than these, not every k of a loss profile is computed.
-_PARAMETERS = 1_000
+_PARAMETERS = 1_000  #: of more labels, not every k of a loss profile is computed
 #: More rows than these are left to the files beside the report.
-_LABELS = 200
-_FOLDS = 30
-_ERRORS = 20
+_LABELS, _FOLDS, _ERRORS = 200, 30, 20
 #: What the lines of a profile are called.
 KINDS = {"soft": "scores", "hard": "label sets"}
 #: The measures that lead, in the order of preference, and those that a sentence names beside.
@@ -195,8 +192,7 @@ class RunReport:
         if self.statistics is not None:
             found = self.statistics.table
             half = found["corrected_high"] - found["mean"]
-        ends = self.intervals.table[["ci_low", "ci_high"]]
-        return table.assign(half=half, **ends)
+        return table.assign(half=half, **self.intervals.table[["ci_low", "ci_high"]])
 
     @cached_property
     def intervals(self) -> MeasureIntervals:
@@ -268,10 +264,10 @@ def document(report: RunReport | Evaluation, provenance: doc.Provenance | None =
     rows = [(what, name(text, 80)) for what, text in given.items() if text]
     rows.append(("predicted", run.decision))
     rows += [(key, name(value, 120)) for key, value in run.provenance.items()]
-    last = doc.Section("provenance", "Provenance", [doc.Terms(rows)])
+    found.append(doc.Section("provenance", "Provenance", [doc.Terms(rows)]))
     return Document(
         run.title,
-        [*beginning(run), *found, last],
+        [*beginning(run), *found],
         about=" · ".join(filter(None, [*run.size, run.decision, run.time])),
         time=run.time,
         data=lambda: data(run),
@@ -404,8 +400,7 @@ def _labels(report: RunReport) -> doc.Section | None:
     if silent := len(report.ev.label_names) - len(table):
         note += f" Left out: {count(silent, noun)} without a true or predicted instance."
     made = doc.Table(columns, len(table), things=plural(noun), note=note)
-    title = "Classes" if report.one_label else "Labels"
-    return doc.Section("labels", title, [made])
+    return doc.Section("labels", "Classes" if report.one_label else "Labels", [made])
 
 
 def _counts(table: pd.DataFrame, *columns: str, **heads: str) -> list[Column]:

@@ -30,11 +30,8 @@ from mlflow_mleval.sentences import count, some
 from mlflow_mleval.validation import one_of, present
 
 # --------------------------------------------------------------------------------------------------
-# What each method of a comparison is, in a line, and where it comes from; only those that a
-# comparison used.
-#
-# The lines stand in ``methods.txt``, the publications in ``references.bib``; they are cited there
-# by author and year.
+# What each method that a comparison used is, in a line, and where it comes from. The lines stand in
+# ``methods.txt``, which cites the publications in ``references.bib`` by author and year.
 
 #: Letters of surnames that BibTeX writes in its own way.
 _LETTERS = {r"{\v{s}}": "š", r"{\i}": "ı", r"{\"u}": "ü", r"{\"a}": "ä"}
@@ -71,10 +68,7 @@ _METHODS = {
     name: (line, sources.split("; "))
     for name, line, sources in map(str.splitlines, _entries_of_file("methods.txt"))
 }
-
-
-#: Whether a comparison used a method, in the order of the report; between the two stand the
-#: post-hoc tests.
+#: Whether a comparison used a method, in the order of the report; post-hoc tests stand between.
 _FIRST: dict[str, Callable[[Comparison], object]] = {
     "PROMETHEE II": lambda c: True,
     "PROMETHEE I": lambda c: True,
@@ -244,7 +238,7 @@ def _of_profiles(part: str, otherwise: Any) -> Callable[[Comparison], Any]:
     def of(c: Comparison) -> Any:
         if c.profiles is None:
             return otherwise
-        return getattr(import_module(f"{__package__}.profiles"), part)(c)
+        return getattr(import_module(f"{__package__}.profiles"), part)(c.profiles)
 
     return of
 
@@ -301,9 +295,7 @@ _TOPICS = (
 _ANSWERS = ("decision", "doubts", "ranking", "datasets", "units", "cost", "what-if", "answers")
 #: What JSON holds beside the topics.
 _BESIDE = (study_data, best_methods_data)
-PARTS = ("report", "ranking", "pairs")
-#: Doubts of pairs that stand on a terminal.
-DOUBTS = 6
+DOUBTS = 6  #: of pairs that stand on a terminal
 
 
 def document(
@@ -422,8 +414,7 @@ def about_of(c: Comparison) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# A closer look at one thing: a method, a dataset, a cell (a method on a dataset), or a pair of
-# methods.
+# A closer look at one thing: a method, a dataset, a method on a dataset, or a pair of methods.
 
 #: Measures in a table that has a column for each, those of most weight; runs and folds that stand
 #: open on a page; rows of a table.

@@ -39,17 +39,13 @@ if TYPE_CHECKING:
 
 #: By dataset.
 Tests: TypeAlias = "Mapping[str, PairTests]"
-#: Rows of a table of pairs on a terminal, and those that are not left to the CSV file; so many of
-#: pairs over datasets a page shows at once, and all that are separated; datasets in a report.
-ROWS = 30
-PAIRS = 500
-FEW = 3
-DATASETS = 12
-#: Pairs of measures, and rows of what more would give, that a page holds; methods of a table.
-ANSWERS_ROWS = 60
-METHODS = 100
-#: Marks a row whose verdict the assumptions do not carry.
-NOT_TRUSTED = "[!]"
+#: Rows of a table of pairs on a terminal, and those that are not left to the CSV file.
+ROWS, PAIRS = 30, 500
+FEW = 3  #: pairs over datasets that a page shows at once, beside all that are separated
+DATASETS = 12  #: in a report
+ANSWERS_ROWS = 60  #: pairs of measures, and rows of what more would give, that a page holds
+METHODS = 100  #: rows of a table
+NOT_TRUSTED = "[!]"  #: marks a row whose verdict the assumptions do not carry
 #: Keys and columns that say whether methods differ.
 _MARKS = (
     *("verdict", "decides", "separated", "significant", "better"),
@@ -142,11 +138,10 @@ def document(
     unit = next(iter(by_dataset.values())).unit
     lost = [*_not_tested(absent), *notes]
     named = f": {listed(by_dataset)}" if any(by_dataset) else ""
-    sections = [_section(unit, by_dataset, {}, ALWAYS), *doc.doubts(lost)]
     return Document.of(
         provenance,
         f"Tests over {unit}{named}",
-        sections,
+        [_section(unit, by_dataset, {}, ALWAYS), *doc.doubts(lost)],
         data=lambda: shape(by_dataset, absent, notes) | {"provenance": provenance},
         main=_KINDS[unit].pairs_file,
         frames=lambda: tables(unit, by_dataset),
@@ -341,9 +336,7 @@ def over_datasets(c: Comparison) -> doc.Section:
     """Friedman, the diagram, the matrix and the table of pairs, separated ones first, on a page the
     others folded; or why there are none."""
     if c.deciding is None:
-        why = doc.Text([c.decision])
-        return doc.Section("differences", "Differences", [why])
-
+        return doc.Section("differences", "Differences", [doc.Text([c.decision])])
     decides = c.deciding
 
     def blocks() -> list[Any]:
@@ -373,16 +366,11 @@ def over_datasets(c: Comparison) -> doc.Section:
             columns.append(Column("datasets", [*map(str, shown["n"])], keep=3, note=note))
         columns += [doc.won_tied_lost(shown, keep=3), *others]
         at_once = max(len(c.separated), FEW)
-        title = (
-            "Pairs of methods"
-            if c.options["control"] is None
-            else "Every method against the control"
-        )
+        every = c.options["control"] is None
+        title = "Pairs of methods" if every else "Every method against the control"
         pairs = doc.Table(columns, c.n_pairs, title, "pairs", things="pairs", shown=at_once)
         tests = [doc.Text([*omnibus(c), f"For pairs: {c.decision}"]), _diagram(c)]
-        if c.options["control"] is not None:
-            return [*tests, pairs]
-        return [doc.Beside(tests, [_matrix(c)]), pairs]
+        return [doc.Beside(tests, [_matrix(c)]), pairs] if every else [*tests, pairs]
 
     return doc.Section("differences", "Differences", doc.Late(blocks))
 
@@ -555,9 +543,8 @@ def means_table(folds: Mapping[str, FoldComparison]) -> doc.Table:
         ends = range_of(measure, values["mean"].dropna())  # which intervals do not pass
         values = values.assign(**values[["low", "high"]].clip(*ends))
         columns.append(doc.intervals(f"{measure} {arrow}", values, keep=keep))
-    letters = [one.letters[m] for _, one, m in shown]
     note = "Methods that share a letter are not separated."
-    columns.append(doc.names("groups", letters, note=note))
+    columns.append(doc.names("groups", [one.letters[m] for _, one, m in shown], note=note))
     return doc.Table(
         columns,
         len(rows),

@@ -4,7 +4,7 @@ escaped, every figure says in words what it shows."""
 import math
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -15,23 +15,15 @@ from mlflow_mleval.report.text import latex, number, shorten, terminal
 
 WIDTH = 600
 #: Sizes of type; drawn 600 wide, they stay between 11 and 13 pixels on a page of 600.
-SIZE = 13
-SMALL = 12
-#: How much wider bold type is.
-BOLD = 1.09
-#: The height of a row with a name.
-ROW = 20
-#: Figures show this many methods, the others are summarised in words; so many colours there are.
-TOP = 30
+SIZE, SMALL = 13, 12
+BOLD = 1.09  #: how much wider bold type is
+ROW = 20  #: the height of a row with a name
+TOP = 30  #: methods that figures show; the others are summarised in words
 COLOURS = 6
+Point = tuple[float, float]  #: pixels across and down
+Place = float | str  #: pixels across, or a share of the width, such as "12.5%"
 
-#: Pixels across and down.
-Point = tuple[float, float]
-#: Pixels across, or a share of the width, such as "12.5%".
-Place = float | str
-
-# Widths in em of a wide sans serif (DejaVu Sans), so that a label that fits here fits in narrower
-# fonts too.
+# Widths in em of a wide sans serif (DejaVu Sans): what fits here fits in narrower fonts, too.
 _WIDE = {0.29: "ijl'|", 0.40: " .,:;!If()[]/\\", 0.46: 'rt-"*{}', 0.98: "mwMW%@&", 0.84: "<>=+~−_"}
 _EM = {char: width for width, chars in _WIDE.items() for char in chars}
 
@@ -91,19 +83,17 @@ class Scale:
         return [round(k * step, 12) + 0.0 for k in range(first, last + 1)]
 
 
+@dataclass(eq=False)
 class Svg:
     """An SVG under construction, in pixels that scale down with the page; an `inline` one stands in
     a table at its own size; one without a width fills its cell, and lies in per cent across."""
 
-    def __init__(
-        self, title: str, desc: str, height: float, width: float = WIDTH, inline: bool = False
-    ) -> None:
-        self.title = title
-        self.desc = desc
-        self.height = height
-        self.width = width
-        self.inline = inline
-        self.parts: list[str] = []
+    title: str
+    desc: str
+    height: float
+    width: float = WIDTH
+    inline: bool = False
+    parts: list[str] = field(default_factory=list)
 
     def add(self, tag: str, content: Any = "", tip: str = "", **attributes: Any) -> None:
         """An element; underscores of attributes become hyphens, those at the end are dropped."""
@@ -132,19 +122,6 @@ class Svg:
         """A rectangle."""
         wide, tall = max(width, 0), max(height, 0)
         self.add("rect", x=x, y=y, width=wide, height=tall, class_=class_, **attributes)
-
-    def bar(
-        self,
-        scale: Scale,
-        ends: tuple[float, float],
-        y: float,
-        height: float,
-        class_: str,
-        **attributes: Any,
-    ) -> None:
-        """A rectangle from one value of a scale to another."""
-        start, stop = map(scale, ends)
-        self.rect(start, y, stop - start, height, class_, **attributes)
 
     def dot(self, x: Place, y: float, r: float, class_: str, **attributes: Any) -> None:
         """A circle around a point."""
@@ -384,9 +361,9 @@ def scatter(
     return svg, across, up, [(0, bottom, WIDTH, height), (0, 0, left, height), (0, 0, WIDTH, 22)]
 
 
-def left_ticks(scale: Scale, about: int = 6) -> tuple[list[tuple[float, str]], float]:
+def left_ticks(scale: Scale) -> tuple[list[tuple[float, str]], float]:
     """Values of an axis at the left with their texts, and how wide these are."""
-    ticks = [(tick, number(tick)) for tick in scale.ticks(about)]
+    ticks = [(tick, number(tick)) for tick in scale.ticks()]
     return ticks, max(text_width(text, SMALL) for _, text in ticks)
 
 

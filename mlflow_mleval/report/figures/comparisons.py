@@ -44,12 +44,9 @@ from mlflow_mleval.sentences import count
 # --------------------------------------------------------------------------------------------------
 # A picture that runs through the rows of a table.
 
-#: Of a picture that runs through the rows of a table: the height of a row where there are up to
-#: DENSE and where there are more, and how many per cent stay free at both ends.
-RUNG = 20
-DENSE_RUNG = 16
-DENSE = 20
-EDGE = 5
+#: The height of a row where there are up to DENSE and where there are more.
+RUNG, DENSE_RUNG, DENSE = 20, 16, 20
+EDGE = 5  #: per cent that stay free at both ends
 
 
 def rungs(
@@ -117,7 +114,8 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
     svg.axis(x, svg.bottom, 20, about=4)
     for y, row in zip(svg.rows(), drawn.itertuples(), strict=True):
         ends = row.weight_low, row.weight_high
-        svg.bar(x, ends, y - 6, 12, "faccent", fill_opacity=0.28)
+        start, stop = map(x, ends)
+        svg.rect(start, y - 6, stop - start, 12, "faccent", fill_opacity=0.28)
         svg.upright(x(row.weight), y - 8, y + 8, "tick")
         svg.at_right(y, " – ".join(fixed(end, 3) for end in ends), "muted")
     return svg
@@ -160,8 +158,7 @@ def bump(ranks: pd.DataFrame) -> Svg:
     return svg
 
 
-#: How far an arc may reach to the right.
-SWEEP = 180
+SWEEP = 180  #: how far an arc may reach to the right
 
 
 def correlation_graph(
@@ -198,8 +195,7 @@ def correlation_graph(
 
 
 GAIA_HEIGHT = 480
-#: Room for labels at both sides.
-SIDE = 76
+SIDE = 76  #: room for labels at both sides
 
 
 def gaia(
@@ -313,9 +309,8 @@ def critical_difference(
     top = 64 if cd is not None else 30
     first = top + 35 + LEVEL * max((level for level, _ in bars), default=-1)
     half = (len(methods) + 1) // 2
-    svg = pen(
-        "Critical-difference diagram", _order_in_words(ranks, bars), first + (half - 1) * ROW + 10
-    )
+    words, height = _order_in_words(ranks, bars), first + (half - 1) * ROW + 10
+    svg = pen("Critical-difference diagram", words, height)
     svg.axis_above(x, top, [t for t in x.ticks(12) if t == int(t)])
     if cd is not None:
         a, b = x(low), x(end)
@@ -372,10 +367,8 @@ def _levels(groups: list[list[int]], places: list[float]) -> list[tuple[int, lis
 
 
 CELL = 46
-#: Room for a name beside its row.
-NAME = 170
-#: Differences smaller than this are float noise.
-NOISE = 1e-12
+NAME = 170  #: room for a name beside its row
+NOISE = 1e-12  #: differences smaller than this are float noise
 
 
 def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
@@ -425,8 +418,7 @@ def _texts(rows: Sequence[Any], cell: float) -> list[list[str]]:
     return texts if fits and cell >= 40 else [[lines[0][0]] for lines in texts]
 
 
-#: Rows of a forest plot; the table has the others.
-_FOREST = 40
+_FOREST = 40  #: rows of a forest plot; the table has the others
 
 
 def differences_and_margins(rows: pd.DataFrame) -> Svg:
@@ -477,8 +469,7 @@ def ledger_steps(entries: pd.DataFrame) -> Svg:
     return svg
 
 
-#: Methods that are drawn over time.
-TIME_METHODS = 12
+TIME_METHODS = 12  #: methods that are drawn over time
 
 
 def leaders_over_time(then: pd.DataFrame, order: Sequence[str]) -> Svg:

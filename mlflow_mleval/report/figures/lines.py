@@ -26,10 +26,8 @@ from mlflow_mleval.report.figures import (
 from mlflow_mleval.report.figures import TOP as svg_TOP
 from mlflow_mleval.report.text import aligned, number
 
-#: Methods whose folds and ellipse are drawn; of the others only the mean.
-DETAILED = 8
-#: Share of the fitted normal distribution inside its ellipse.
-INSIDE = 0.68
+DETAILED = 8  #: methods whose folds and ellipse are drawn; of the others only the mean
+INSIDE = 0.68  #: share of the fitted normal distribution inside its ellipse
 HEIGHT = 400
 
 
@@ -74,8 +72,7 @@ def _ellipse(centre: Point, radius: float, covariance: np.ndarray) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# Loss profiles: all methods on a dataset, pairs as ratios over datasets, and how aware of
-# dependence each method is.
+# Loss profiles: all methods on a dataset, and pairs as ratios over datasets.
 
 #: What the parameter of a family says.
 AXES = {
@@ -90,15 +87,11 @@ _DASHES = (None, "7 3", "2 3", "9 3 2 3", "1 3", "5 2")
 #: Line styles, each for as many lines as there are colours, so that colour is never alone.
 DASHES = [dash for dash in _DASHES[:5] for _ in range(COLOURS)]
 LINE = 15
-#: A panel of ratios: its width, the gap beside it, the height of its plot; and how many lines of it
-#: are named.
-PANEL = 292
-GAP = 16
-PLOT = 132
-NAMED = 9
+#: A panel of ratios: its width, the gap beside it, the height of its plot.
+PANEL, GAP, PLOT = 292, 16, 132
+NAMED = 9  #: lines of a panel that are named
 _BETTER = BOLD * text_width("↑  better")
-#: Ratios are drawn up to this, and down to one over it.
-LARGEST_RATIO = 100.0
+LARGEST_RATIO = 100.0  #: ratios are drawn up to this, and down to one over it
 
 
 def profile_lines(curves: pd.DataFrame, family: str, title: str) -> Svg:
@@ -258,8 +251,7 @@ def _panel(
         _add_name(svg, kinds[d], d, ends[d], (x.stop, place), room)
 
 
-#: Curves that are drawn beside the one of all label cells.
-SCORE_CURVES_NAMED = 5
+SCORE_CURVES_NAMED = 5  #: curves that are drawn beside the one of all label cells
 SCORE_CURVES_HEIGHT = 358
 _SHARES = ((0.0, 1.0), (0.0, 1.0))
 TOP = 12
