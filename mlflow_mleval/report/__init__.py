@@ -37,7 +37,6 @@ FILES = {name: f"report.{made.suffixes[0]}" for name, made in _FORMATS.items() i
 
 
 def render(document: Any, format: str, width: int) -> str:
-    """The document in the format."""
     made: str = getattr(renderer(format), _FORMATS[format].function)(document, width)
     return made
 

@@ -185,8 +185,6 @@ class Link(str):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table."""
-
     head: Any  #: a text, not escaped; above drawings also a drawing
     cells: Sequence[Any]  #: texts, not escaped, or drawings, which stand on pages only
     align: str = ">"  #: ">", "<", "^" or "wrap"
@@ -218,7 +216,6 @@ def pair(frame: pd.DataFrame) -> list[Column]:
 
 
 def decimals(head: str, values: Iterable[float], places: int, **more: Any) -> Column:
-    """A column of numbers with so many decimals."""
     return Column(head, [fixed(x, places) for x in values], **more)
 
 
@@ -228,7 +225,6 @@ def numbers(head: str, values: Iterable[float | None], **more: Any) -> Column:
 
 
 def counts(head: str, values: Iterable[float], **more: Any) -> Column:
-    """A column of whole numbers."""
     return Column(head, [f"{n:,.0f}" for n in values], **more)
 
 
@@ -277,7 +273,6 @@ def better(directions: Iterable[str]) -> Column:
 
 
 def pvalues(head: str, values: Iterable[float | None], **more: Any) -> Column:
-    """A column of p-values."""
     return Column(head, [pvalue(p, bare=True) for p in values], **more)
 
 

@@ -100,12 +100,10 @@ _MORE = {
 
 
 def title(q: Question) -> str:
-    """The question."""
     return f"Is {name(q.a)} better than {name(q.b)}?"
 
 
 def question_sentence(c: Comparison, q: Question) -> Sentence:
-    """The question and its verdict."""
     key = CLAIMS[q.verdict.word()] if q.verdict.unit else "ahead"
     return Sentence(f"{title(q)} {q.verdict.word()}: {_answer_in_words(c, q)}", claim(key))
 
@@ -442,7 +440,6 @@ def verdict_section(c: Comparison) -> doc.Section | None:
 
 
 def verdict_data(c: Comparison) -> Data:
-    """The sentences with their claims."""
     return {"verdict": doc.claims_in(verdict(c), c.options["alpha"])}
 
 
@@ -518,11 +515,6 @@ def choices(options: Mapping[str, Any], n_measures: int) -> str:
     return f"{text}, {weights if isinstance(weights, str) else 'given'} weights"
 
 
-def deciding_test(c: Comparison) -> str:
-    """The test that decides, with its critical difference or correction, and the level."""
-    return f"{present(c.deciding).wording}, α = {level(c.options['alpha'])}"
-
-
 def _lead(c: Comparison) -> Sentence:
     """By what the methods are in order, and who comes first and next by it."""
     datasets, fused = c.study.datasets, c.on == FUSED
@@ -554,7 +546,7 @@ def tested(c: Comparison) -> list[Sentence]:
     pairs = count(c.n_pairs, "pair")
     if c.options["control"] is not None:
         pairs += " with the control"
-    test = doc.capitalised(deciding_test(c))
+    test = doc.capitalised(f"{c.deciding.wording}, α = {level(c.options['alpha'])}")
     if not c.separated:
         return [Sentence(f"{test}: none of {pairs} is separated.", claim("none separated", key))]
     apart = set(c.separated)
@@ -684,7 +676,6 @@ def _probable(rows: pd.DataFrame, shares: list[str], pairs: Any, what: str) -> l
 
 
 def beyond_data(c: Comparison) -> Data:
-    """What JSON holds of probabilities and planning."""
     if (found := c.beyond) is None:
         return {"beyond": None}
     keys = ("rope", "methods", "bayes", "equivalence", "curve", "absent", "warnings")
@@ -756,7 +747,6 @@ def next_dataset_sentences(c: Comparison) -> list[doc.Sentence]:
 
 
 def next_dataset_data(c: Comparison) -> Data:
-    """What JSON holds of the next dataset."""
     if (found := c.next_dataset) is None:
         return {"next_dataset": None}
     keys = ("doubts", "over", "pairs", "ropes", "ropes_from", "rho", "methods", "absent")

@@ -27,7 +27,6 @@ _CAPTION = (
 
 
 def document(verdict: Verdict, provenance: doc.Provenance) -> Document:
-    """The verdict, ready for every format."""
     rows, decided = verdict.ordered, verdict.decision
     headline = f"{decided.upper()}: {_open(verdict) if verdict.more else _proved(verdict)}."
     if (stands := verdict.stands) is not None:
@@ -185,7 +184,6 @@ def short(x: float) -> str:
 
 
 def _table(verdict: Verdict, rows: pd.DataFrame) -> doc.Table:
-    """One row a measure and slice."""
     arrows = [ARROWS[verdict.directions[m]] for m in rows["measure"]]
     columns = [doc.names("measure", rows["measure"]), Column("", arrows, "^", keep=1)]
     if (rows["slice"] != ALL).any():

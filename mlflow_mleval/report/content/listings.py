@@ -126,7 +126,6 @@ def next_steps(survey: Survey) -> doc.Section:
 
 
 def survey_data(survey: Survey) -> Data:
-    """What JSON holds."""
     return {
         "problem": survey.problem or None,
         **{key: table.to_dict("records") for key, table in survey_frames(survey).items()},
@@ -201,7 +200,6 @@ _NAMES_SHOWN = 40  #: names of methods, of datasets and of measures that are tol
 
 
 def document(study: Study, provenance: doc.Provenance) -> Document:
-    """What a study holds."""
     gaps, total = study.gaps(), len(study.datasets) * len(study.methods)
     why = f"; the others: {text}" if (text := study.why_empty(gaps)) else ""
     named = doc.named(study, "methods", "datasets", "measures")
@@ -259,7 +257,6 @@ def found_document(study: Study | None, survey: Survey) -> Document:
 
 
 def data(study: Study) -> Data:
-    """What JSON holds of a study."""
     runs = study.runs.astype(object).where(study.runs.notna(), None)
     folds = None if study.folds is None else int(study.folds.groupby(level=[0, 1]).size().max())
     return {

@@ -65,8 +65,28 @@ def only_best(total: int, what: str = "methods") -> str:
 
 
 def section(c: Comparison) -> doc.Section:
-    """The ranking as a picture that is also the table."""
-    return doc.Section("ranking", "Ranking", [_ranking(c)], open=True)
+    """What decides, with its interval, as a picture that is also the table; all else is data."""
+    shown = c.ranking.head(METHODS)
+    methods = shown["method"]
+    columns = [doc.names("method", methods), *_score(c, shown), *_possible(c, shown)]
+    if len(c.ranks) > 1 or c.told_apart:
+        place = shown["position"].astype(str).tolist()
+        columns.insert(0, Column("#", place, marks={"key": "position"}))
+    if c.study.repeats is not None:
+        columns.append(_runs(c, methods))
+    best = c.best_set if c.letters_apply or c.told_apart else []
+    table = doc.Table(
+        columns,
+        len(c.ranking),
+        key="ranking",
+        things="methods",
+        first=True,
+        shaded=np.flatnonzero(methods.isin(best)).tolist(),
+        shown=60,
+        depth=ALWAYS,
+        most=15,
+    )
+    return doc.Section("ranking", "Ranking", [table], open=True)
 
 
 def datasets_section(c: Comparison) -> doc.Section | None:
@@ -124,33 +144,7 @@ def data(c: Comparison) -> Data:
 
 
 def frames(c: Comparison) -> Frames:
-    """The tables of the CSV files."""
     return {"ranking": c.ranking, "ranks_by_dataset": c.by_dataset, "values": c.values_long}
-
-
-def _ranking(c: Comparison) -> doc.Table:
-    """What decides, with its interval, and the ranks that are left; all else is in the data."""
-    shown = c.ranking.head(METHODS)
-    several = len(c.ranks) > 1
-    methods = shown["method"]
-    columns = [doc.names("method", methods), *_score(c, shown), *_possible(c, shown)]
-    if several or c.told_apart:
-        place = shown["position"].astype(str).tolist()
-        columns.insert(0, Column("#", place, marks={"key": "position"}))
-    if c.study.repeats is not None:
-        columns.append(_runs(c, methods))
-    best = c.best_set if c.letters_apply or c.told_apart else []
-    return doc.Table(
-        columns,
-        len(c.ranking),
-        key="ranking",
-        things="methods",
-        first=True,
-        shaded=np.flatnonzero(methods.isin(best)).tolist(),
-        shown=60,
-        depth=ALWAYS,
-        most=15,
-    )
 
 
 def _possible(c: Comparison, shown: pd.DataFrame) -> list[Column]:
@@ -316,8 +310,7 @@ def spread_frames(c: Comparison) -> Frames:
     cells = c.study.repeats.groupby(level=[0, 1], sort=False)
     errors = {"sd": c.study.spread, "standard_error": c.study.standard_errors}
     parts = {"runs": cells.count(), "mean": cells.mean(), **errors}
-    table = pd.concat(parts, axis=1, names=["", "measure"])
-    stacked = table.stack("measure", future_stack=True)
+    stacked = pd.concat(parts, axis=1, names=["", "measure"]).stack("measure", future_stack=True)
     return {"repeats": stacked.reset_index()[["measure", "dataset", "method", *parts]]}
 
 

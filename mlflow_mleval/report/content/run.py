@@ -172,7 +172,6 @@ class RunReport:
 
     @property
     def lead(self) -> str | None:
-        """The measure that leads."""
         return next((m for m in _LEADS if m in self.means), None)
 
     @cached_property
@@ -283,7 +282,6 @@ def description(report: RunReport) -> str:
 
 
 def data(report: RunReport) -> Data:
-    """What JSON holds."""
     ev = report.ev
     return {
         **doc.named(report, "method", "dataset"),
@@ -296,7 +294,6 @@ def data(report: RunReport) -> Data:
 
 
 def frames(report: RunReport) -> Frames:
-    """The tables of the CSV files."""
     known = {m: (x, MEASURES[m].direction, MEASURES[m].family) for m, x in report.means.items()}
     found = pd.DataFrame.from_dict(known, "index", columns=["value", "better", "family"])
     found = found.rename_axis("measure").join(report.intervals.table[["ci_low", "ci_high"]])

@@ -501,8 +501,7 @@ def _cell(c: Comparison, base: str, method: str, dataset: str) -> list[Any]:
     ]
     if n > 1:
         columns.append(doc.numbers("± sd", values["sd"], note="± sd: over repeats."))
-    held = {"run": n, "fold": len(folds)}
-    over = " and ".join(count(k, what) for what, k in held.items() if k)
+    over = " and ".join(count(k, what) for what, k in {"run": n, "fold": len(folds)}.items() if k)
     about = f"The values of {who} are {f'means over {over}' if over else 'those of one result'}."
     if (dataset, method) in study.filled:
         worst = "what is missing counts as the worst of the dataset"
@@ -541,8 +540,7 @@ def _method(c: Comparison, base: str, method: str) -> list[Any]:
     row = c.ranking.set_index("method").loc[method]
     what = "by all measures fused" if c.on == FUSED else f"by {name(c.on)}"
     rank = f"a mean rank of {fixed(row['mean_rank'], 2)} over {count(len(ranks), 'dataset')}"
-    place = f"place {row['position']} of {len(c.order)} {what}"
-    text = f"{name(method)} has {place}, with {rank}."
+    text = f"{name(method)} has place {row['position']} of {len(c.order)} {what}, with {rank}."
     blocks: list[Any] = [_flow([text]), _cells(c, ranks, "dataset", "On each dataset")]
     of_method = runs[runs["method"] == method] if len(runs) else ()
     if base and len(of_method):

@@ -89,7 +89,6 @@ def data(c: Comparison, unit: str) -> Data:
 
 
 def frames(c: Comparison, unit: str) -> Frames:
-    """The tables of every dataset by name."""
     found = tables(unit, c.tests_over(unit))
     return found if c.decides_over in (None, unit) else _without_marks(found)
 
@@ -155,8 +154,12 @@ def _shortened(tests: Tests, provenance: doc.Provenance, notes: Sequence[str]) -
     first = parts[0]
     verdict = first.verdict(name)
     if len(parts) > 1:
-        told = " ".join([*depends(crossings(tests)), f"Tests over {first.unit}: {_counted(tests)}"])
-        verdict = f"{told}; {first.about}."
+        separated = pd.concat([one.by_pair["separated"] for one in parts])
+        verdict = (
+            f"Tests over {first.unit}: {int(separated.sum()):,} of {count(len(separated), 'pair')} "
+            f"separated on {count(len(parts), 'dataset')}; {first.about}."
+        )
+        verdict = " ".join([*depends(crossings(tests)), verdict])
     doubts = [*notes, *dict.fromkeys(text for one in parts for text in one.warnings)]
     methods = list(dict.fromkeys(str(method) for one in parts for method in one.methods))
     return Brief(
@@ -236,15 +239,6 @@ def _section(
 
 def _not_tested(absent: Mapping[str, str]) -> list[str]:
     return [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
-
-
-def _counted(tests: Tests) -> str:
-    """How many pairs are separated on how many datasets."""
-    by_pair = pd.concat([one.by_pair["separated"] for one in tests.values()])
-    return (
-        f"{int(by_pair.sum()):,} of {count(len(by_pair), 'pair')} separated on "
-        f"{count(len(tests), 'dataset')}"
-    )
 
 
 def depends(found: Sequence[tuple[Sequence[str], Mapping[Any, Sequence[str]]]]) -> list[str]:

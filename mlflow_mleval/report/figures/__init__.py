@@ -105,7 +105,6 @@ class Svg:
     def line(
         self, x1: Place, y1: float, x2: Place, y2: float, class_: str = "rule", **attributes: Any
     ) -> None:
-        """A straight line."""
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **attributes)
 
     def upright(self, x: Place, top: float, bottom: float, class_: str = "grid") -> None:
@@ -119,16 +118,13 @@ class Svg:
     def rect(
         self, x: float, y: float, width: float, height: float, class_: str | None, **attributes: Any
     ) -> None:
-        """A rectangle."""
         wide, tall = max(width, 0), max(height, 0)
         self.add("rect", x=x, y=y, width=wide, height=tall, class_=class_, **attributes)
 
     def dot(self, x: Place, y: float, r: float, class_: str, **attributes: Any) -> None:
-        """A circle around a point."""
         self.add("circle", cx=x, cy=y, r=r, class_=class_, **attributes)
 
     def path(self, points: list[Point], class_: str, **attributes: Any) -> None:
-        """A line through points."""
         through = "L".join(f"{_number(x)} {_number(y)}" for x, y in points)
         self.add("path", d=f"M{through}", class_=class_, **attributes)
 

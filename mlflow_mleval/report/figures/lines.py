@@ -62,7 +62,6 @@ def fold_scatter(
 
 
 def _ellipse(centre: Point, radius: float, covariance: np.ndarray) -> str:
-    """The path of an ellipse around a point."""
     sizes, axes = np.linalg.eigh(covariance)
     long, short = radius * np.sqrt(np.maximum(sizes[::-1], 0.0)) + 0.5
     turn = math.degrees(math.atan2(axes[1, 1], axes[0, 1]))
