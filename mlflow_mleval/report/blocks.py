@@ -19,7 +19,6 @@ from mlflow_mleval.report.text import (
     aligned,
     fixed,
     number,
-    percent,
     pvalue,
     shorten,
     shortened,
@@ -228,11 +227,6 @@ def counts(head: str, values: Iterable[float], **more: Any) -> Column:
     return Column(head, [f"{n:,.0f}" for n in values], **more)
 
 
-def percents(head: str, shares: Iterable[float], **more: Any) -> Column:
-    """A column of percentages, empty where there is none."""
-    return Column(head, ["" if x != x else percent(x) for x in shares], **more)
-
-
 def alike(head: str, values: Iterable[float | None], digits: int = 4, **more: Any) -> Column:
     """A column of numbers with the same number of decimals."""
     return Column(head, aligned(values, digits), **more)
@@ -294,19 +288,19 @@ class Table:
     most: int = 20  #: so many rows stand on a terminal
 
     @property
-    def rows(self) -> list[tuple[Any, ...]]:
-        """The cells, row by row."""
-        return list(zip(*(c.cells for c in self.columns), strict=True))
+    def held(self) -> int:
+        """How many rows it holds."""
+        return len(self.columns[0].cells)
 
     @property
     def hidden(self) -> int:
         """How many rows are not held."""
-        return 0 if self.total is None else self.total - len(self.columns[0].cells)
+        return 0 if self.total is None else self.total - self.held
 
     def in_words(self, most: int) -> "Table":
         """The first rows without drawings, for formats that have none."""
         shown = [c for c in self.columns if not any(isinstance(cell, Svg) for cell in c.cells)]
-        total = len(self.columns[0].cells) if self.total is None else self.total
+        total = self.held if self.total is None else self.total
         return replace(self, columns=[replace(c, cells=c.cells[:most]) for c in shown], total=total)
 
     @property

@@ -32,11 +32,8 @@ _MARKED = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
 
 def render(document: Document, width: int = 100) -> str:
     """The sections under a title and a line about them; made for sandboxed frames, too."""
-    weighed = any(
-        isinstance(block, Sliders)
-        for section in document.sections
-        for block in section.linear(PAGE)
-    )
+    blocks = (block for section in document.sections for block in section.linear(PAGE))
+    weighed = any(isinstance(block, Sliders) for block in blocks)
     scripts = ["report.js", "question.js", *(["weights.js"] if weighed else [])]
     script = Markup("").join(map(template_text, scripts))
     digest = base64.b64encode(hashlib.sha256(str(script).encode()).digest()).decode()
@@ -126,14 +123,13 @@ def _aligned(column: Column) -> Markup:
 
 def _rows(table: Table, folds: bool) -> Markup:
     """The rows of a table; Jinja would take each cell through several calls."""
-    rows = table.rows
     named = {column.name: column.cells for column in reversed(table.columns)}
-    methods = named.get("method", [""] * len(rows))
+    methods = named.get("method", [""] * table.held)
     columns: list[list[str]] = []
     for at, column in enumerate(table.columns):
         opening, end = ("<td", "</td>") if at else ('<th scope="row"', "</th>")
         opening = f"{opening}{_aligned(column)}"
-        tones = [f' data-tone="{round(9 * tone)}"' for tone in column.tones] or [""] * len(rows)
+        tones = [f' data-tone="{round(9 * tone)}"' for tone in column.tones] or [""] * table.held
         texts = []
         for value, tone, method in zip(column.cells, tones, methods, strict=True):
             cell = _cell(value, column, method)

@@ -77,7 +77,7 @@ def _table(table: Table, title: str) -> str:
     chosen, _ = fitting(table, LINE)
     shown = ""
     if table.hidden:
-        shown = f"The first {len(chosen[0].cells)} of {table.total:,} {table.things} are shown."
+        shown = f"The first {table.held} of {table.total:,} {table.things} are shown."
     first = f"{(table.title or title).rstrip('.')}."
     caption = " ".join(filter(None, [first, shown, replace(table, columns=chosen).notes]))
     texts = [[plain(cell) for cell in c.cells] for c in chosen]

@@ -137,14 +137,11 @@ def _visible_character(char: str) -> str:
     code = ord(char)
     if code < 0x20 or code == 0x7F:
         return chr(0x2400 + min(code, 0x21))
-    unsafe = (
-        unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") and char not in "\u200c\u200d"
-    )
-    return (
-        "\N{REPLACEMENT CHARACTER}"
-        if unsafe or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
-        else char
-    )
+    kinds = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    unsafe = unicodedata.category(char) in kinds and char not in "\u200c\u200d"
+    if unsafe or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF:
+        return "\N{REPLACEMENT CHARACTER}"
+    return char
 
 
 def csv_cell(value: object) -> str:
@@ -165,30 +162,14 @@ def csv_cell(value: object) -> str:
     return f"'{text}" if starts else text
 
 
-_LATEX = (
-    {c: "\\" + c for c in "{}$&#%_"}
-    | {c: f"{{{c}}}" for c in "[]*"}
-    | {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "|": r"\textbar{}",
-        '"': r"\char34{}",
-        "`": r"\char96{}",
-        # what the reports themselves say beyond ASCII, for compilers that know ASCII only
-        MINUS: "$-$",
-        NONE: r"\textendash{}",
-        ELLIPSIS: r"\ldots{}",
-        "⁺": r"$^+$",
-        "⁻": r"$^-$",
-        "¹": r"$^1$",
-        "²": r"$^2$",
-    }
-)
+_LATEX = {c: "\\" + c for c in "{}$&#%_"} | {c: f"{{{c}}}" for c in "[]*"}
+_LATEX |= {'"': r"\char34{}", "`": r"\char96{}"}
+# Others by name, and what the reports say beyond ASCII, for compilers that know ASCII only.
+_TEXTS = "backslash asciitilde asciicircum less greater bar endash"
 _MATHS = "pm times leq geq infty alpha phi chi tau Lambda cdot uparrow downarrow bullet circ"
+_LATEX |= {c: rf"\text{word}{{}}" for c, word in zip("\\~^<>|–", _TEXTS.split(), strict=True)}
 _LATEX |= {c: rf"$\{word}$" for c, word in zip("±×≤≥∞αφχτΛ·↑↓●○", _MATHS.split(), strict=True)}
+_LATEX |= {MINUS: "$-$", ELLIPSIS: r"\ldots{}", "⁺": "$^+$", "⁻": "$^-$", "¹": "$^1$", "²": "$^2$"}
 
 
 def latex(text: object) -> str:

@@ -241,7 +241,8 @@ def test_of_very_many_methods_only_the_best_are_compared_pair_by_pair():
 
 def test_the_table_puts_the_better_method_first_and_keeps_probabilities_with_their_methods(four):
     table = beyond_pairs(four.beyond, four.order[::-1], "f1")
-    by_pair = {frozenset(row[:2]): row for row in table.rows}
+    cells = [column.cells for column in table.columns]
+    by_pair = {frozenset(row[:2]): row for row in zip(*cells, strict=True)}
     for row in four.beyond.bayes.table.itertuples():
         pair = frozenset((row.method_a, row.method_b))
         a, b, decided, first, _, second, difference, *_ = by_pair[pair]

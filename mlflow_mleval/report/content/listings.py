@@ -84,7 +84,7 @@ def survey_sections(survey: Survey, named: bool = False) -> list[doc.Section]:
             ("candidates", "What may name what", named_by),
         ]
     for key, title, table in tables:
-        if len(table.columns[0].cells):
+        if table.held:
             found.append(doc.Section(key, title, [table]))
     if survey.notes:
         found.append(doc.Section("about", "Notes", doc.points(survey.notes, depth=ALWAYS)))

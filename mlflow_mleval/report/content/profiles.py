@@ -241,13 +241,7 @@ def pairs_table(comparison: ProfileComparison) -> doc.Table:
             Column("certainly worse", worse, "<", keep=2, note=note),
         ]
     return doc.Table(
-        columns,
-        len(table),
-        "Every pair",
-        key="profiles",
-        things="pairs",
-        most=AT_ONCE,
-        shown=PANELS,
+        columns, len(table), "Every pair", "profiles", things="pairs", most=AT_ONCE, shown=PANELS
     )
 
 

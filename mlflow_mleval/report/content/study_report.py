@@ -227,8 +227,8 @@ class Topic(NamedTuple):
     """What a topic gives: a section of the report, data for JSON, tables for CSV."""
 
     section: Callable[[Comparison], doc.Section | None]
-    data: Callable[[Comparison], Data] | None = None
-    frames: Callable[[Comparison], Frames] | None = None
+    data: Callable[[Comparison], Data] = lambda c: {}
+    frames: Callable[[Comparison], Frames] = lambda c: {}
     apart: bool = False  #: not in a ranking by itself
 
 
@@ -387,9 +387,9 @@ def _shortened(c: Comparison, made_by: doc.Provenance, asked: Question) -> Brief
     )
 
 
-def _merged(c: Comparison, makers: Iterable[Callable[[Comparison], Data] | None]) -> Data:
+def _merged(c: Comparison, makers: Iterable[Callable[[Comparison], Data]]) -> Data:
     """What all topics give for JSON or CSV."""
-    return {key: value for make in makers if make for key, value in make(c).items()}
+    return {key: value for make in makers for key, value in make(c).items()}
 
 
 def title_of(c: Comparison) -> str:

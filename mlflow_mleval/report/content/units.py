@@ -312,14 +312,8 @@ def pairs_table(tests: Tests) -> doc.Table:
     columns += [decides, Column("separated", verdicts.tolist(), "<", note=trust)]
     if rows["wins"].notna().any():
         columns.append(doc.won_tied_lost(rows, keep=3))
-    return doc.Table(
-        [*columns, *others],
-        total,
-        key=kind.pairs_file.replace("_", "-"),
-        things="pairs",
-        depth=ALWAYS,
-        most=ROWS,
-    )
+    key, columns = kind.pairs_file.replace("_", "-"), [*columns, *others]
+    return doc.Table(columns, total, key=key, things="pairs", depth=ALWAYS, most=ROWS)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -539,14 +533,8 @@ def means_table(folds: Mapping[str, FoldComparison]) -> doc.Table:
         columns.append(doc.intervals(f"{measure} {arrow}", values, keep=keep))
     note = "Methods that share a letter are not separated."
     columns.append(doc.names("groups", [one.letters[m] for _, one, m in shown], note=note))
-    return doc.Table(
-        columns,
-        len(rows),
-        title="Means over folds",
-        things="methods",
-        depth=ALWAYS,
-        key="fold-means",
-    )
+    title = "Means over folds"
+    return doc.Table(columns, len(rows), title, "fold-means", things="methods", depth=ALWAYS)
 
 
 def _manova(manova: ManovaResult | None) -> Data | None:
@@ -602,9 +590,7 @@ class Folds(Kind):
         columns = [doc.pvalues("p (Holm)", rows["pvalue_corrected"], keep=6)]
         if (rows["carried_by"] != "").any():
             note = "Carried by: what differs on its own."
-            columns.append(
-                Column("carried by", rows["carried_by"].tolist(), "<", keep=2, note=note)
-            )
+            columns.append(Column("carried by", [*rows["carried_by"]], "<", keep=2, note=note))
         note = "Direction: of the means; the test itself has none."
         columns.append(Column("direction", rows["direction"].tolist(), "<", keep=3, note=note))
         if rows["n"].nunique() > 1:
@@ -732,13 +718,14 @@ class Answers(Kind):
     def sampling(self, c: AnswerComparison, found: pd.DataFrame) -> doc.Table:
         rows = found.head(ANSWERS_ROWS)
         share = "Question's: its share of the variance of one answer; the rest is sampling."
+        shares = ["" if x != x else percent(x) for x in rows["question_share"]]
         errors = "Errors are standard errors of the mean."
         columns = [
             doc.names("method", rows["method"]),
             Column("measure", [*rows["measure"]], "<"),
             doc.counts("questions", rows["questions"], keep=1),
             Column("samples", [number(x, 3) for x in rows["samples"]], keep=1),
-            doc.percents("question's", rows["question_share"], note=share),
+            Column("question's", shares, note=share),
             doc.alike("error now", rows["standard_error"], 2, note=errors),
             doc.alike("twice the questions", rows["with_questions"], 2),
             doc.alike("twice the samples", rows["with_samples"], 2),
