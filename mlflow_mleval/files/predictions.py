@@ -144,7 +144,7 @@ def open_npz(path: Path, progress: Progress) -> PredictionFile:
     held = {key: arrays.pop(key) for key in (*given, "folds") if key in arrays}
     if not width and "y_score" in given and held["y_score"].dtype.kind in "iu":
         held["y_score"] = held["y_score"].astype(float)  # scores, also where they look like classes
-    if not n or any(array.shape[:1] != (n,) for array in held.values()):
+    if not n or 0 in width or any(array.shape[:1] != (n,) for array in held.values()):
         shapes = ", ".join(f"{key} {array.shape}" for key, array in held.items())
         raise ImportFileError(f"{path.name}: the shapes are {shapes}. {_NPZ_NEEDS}")
 

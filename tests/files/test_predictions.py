@@ -339,6 +339,7 @@ NAN_AT_2402 = np.where(np.arange(2500).reshape(500, 5) == 2402, np.nan, 0)
         ({"y_score": np.zeros((500, 4))}, "must have the shape .* of `y_true`, got"),
         ({"y_true": np.zeros(500)}, "p.npz, rows from 1 on: `y_score` must sum to 1"),
         ({"y_score": np.full((500, 5), "x")}, "`y_score` must hold numbers, got text"),
+        ({"y_true": np.zeros((500, 0))}, r"the shapes are y_true \(500, 0\)"),
         ({"y_true": np.full((500, 5), 2)}, "p.npz, .* got 2 in row 0, column 0"),
         ({"y_score": NAN_AT_2402}, "p.npz, rows from 481 on: .* got nan in row 0, column 2"),
         ({"label_names": np.array(list("abcd"))}, "one name for each of the 5 labels, got 4"),
