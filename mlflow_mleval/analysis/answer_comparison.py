@@ -226,6 +226,7 @@ class AnswerComparison(InstanceTests):
     was answered; `differing` shows where the first two of the ranking differ most."""
 
     unit: ClassVar[str] = "answers"
+    about = "this is about these methods as they answered here, on questions like these"
 
     flows: pd.DataFrame | None
     directions: Mapping[str, str] = field(repr=False)
@@ -235,10 +236,6 @@ class AnswerComparison(InstanceTests):
     sampling: pd.DataFrame
     needed: pd.DataFrame
     cluster: str | None
-
-    @property
-    def about(self) -> str:
-        return "this is about these methods as they answered here, on questions like these"
 
     @property
     def ranking(self) -> pd.DataFrame | None:
@@ -291,13 +288,16 @@ def compare_answers(
         answered = replace(answered, measures=measures, notes=notes)
     answered, better, granted = directed(answered, minimize, maximize, ways=ways, named=named)
     turned = [m for m in answered.measures if better[m] == "min"]
+    ranges = {m: range_of(m, answered.values(m).stack().dropna()) for m in answered.measures}
+    ranges |= ranges_known(answered, grades or {})
+    widths = {m: high - low for m, (low, high) in ranges.items() if np.isfinite(high - low)}
     tests = instance_tests(
         answered.tables,
         answered.measures,
         clusters=groups,
         minimize=turned,
         maximize={*answered.measures} - {*turned},
-        bounds=_bounds(answered, grades or {}, bounds),
+        bounds=widths | by_name(bounds, (m for m in answered.measures if m not in widths)),
         alpha=alpha,
         n_resamples=n_resamples,
         seed=seed,
@@ -329,14 +329,6 @@ def ranges_known(answered: Units, grades: Grades) -> Ranges:
         elif m in answered.passing or all(values.isin([0, 1]).all() for values in seen):
             ranges[m] = 0.0, 1.0
     return ranges
-
-
-def _bounds(answered: Units, grades: Grades, stated: Stated) -> dict[str, float]:
-    """The largest possible difference of each measure of which that is known or stated."""
-    ranges = {m: range_of(m, answered.values(m).stack().dropna()) for m in answered.measures}
-    ranges |= ranges_known(answered, grades)
-    widths = {m: high - low for m, (low, high) in ranges.items() if np.isfinite(high - low)}
-    return widths | by_name(stated, (m for m in answered.measures if m not in widths))
 
 
 def compare_all_answers(

@@ -104,12 +104,7 @@ def equivalence(
         )
     mean, deviation = moments(difference, pairs.noise)
     error = deviation * np.sqrt(variance_factor(n, ratio))
-
-    def beyond(distance: Array) -> Array:
-        certain = np.where(distance > 0, np.inf, -np.inf)
-        return special.stdtr(n - 1, -quotient(distance, error, certain))
-
-    above, below = beyond(mean + rope), beyond(rope - mean)
+    above, below = (special.stdtr(n - 1, -_t(x, error)) for x in (mean + rope, rope - mean))
     pvalue = np.maximum(above, below)
     corrected = holm(pvalue)
     half = special.stdtrit(n - 1, 1 - alpha) * error
@@ -127,6 +122,11 @@ def equivalence(
     }
     methods, warnings = pairs.frame.columns.tolist(), tuple(taken_for_certain(error))
     return EquivalenceResult(pd.DataFrame(columns), float(rope), ratio, alpha, methods, warnings)
+
+
+def _t(distance: Array, error: Array) -> Array:
+    """The distances in their errors; endless where there is none."""
+    return quotient(distance, error, np.where(distance > 0, np.inf, -np.inf))
 
 
 def paired_power(effect: ArrayLike, n: ArrayLike, *, alpha: float = 0.05) -> Array:
@@ -373,18 +373,13 @@ def bayesian_t(
     mean, deviation = moments(difference, pairs.noise)
     unit = np.sqrt(variance_factor(n, ratio))
     scale = deviation * unit
-
-    def above(limit: float, mean: Array, scale: Array) -> Array:
-        certain = np.where(mean > limit, np.inf, -np.inf)
-        return special.stdtr(n - 1, quotient(mean - limit, scale, certain))
-
     called = 0
     changes = Signs(difference.shape[1], n_resamples=CHANGES, seed=seed).matrix().T[1:]
     for change in changes:
         moved, spread = moments(difference * change, pairs.noise)
-        beyond = above(rope, np.abs(moved), spread * unit)
+        beyond = special.stdtr(n - 1, _t(np.abs(moved) - rope, spread * unit))
         called += np.count_nonzero(beyond >= credible_level)
-    p_a, p_b = above(rope, mean, scale), above(rope, -mean, scale)
+    p_a, p_b = (special.stdtr(n - 1, _t(x - rope, scale)) for x in (mean, -mean))
     between = np.clip(1 - p_a - p_b, 0, 1)
     half = special.stdtrit(n - 1, (1 + credible_level) / 2) * scale
     reached = [p >= credible_level for p in (p_a, p_b, between)]

@@ -27,16 +27,14 @@ from mlflow_mleval.analysis.fusion import (
     Scenario,
     Stability,
     Survivals,
+    against_the_order,
     collected,
     correlation_of,
     first_ranked,
     fuse,
     leaning,
     needed_by,
-    other_leaders,
-    put_first,
     redundancy,
-    survivals,
     turning,
     v_shape,
 )
@@ -484,8 +482,14 @@ class Comparison(Detailed):
         """What the lead in the fused ranking survives; None where that was not examined."""
         if self.stability is None:
             return None
-        sensitivity, leader = self.stability.sensitivity, self.fusion.ranking.index[0]
-        return survivals(sensitivity, self.stability.leave_one_out, leader)
+        scenarios, without = self.scenarios[1:], self.stability.leave_one_out
+        leader = self.fusion.ranking.index[0]
+        lost = [one for one in scenarios if one.leaders != [leader]]
+        changes = {} if without is None else without.winner_changes
+        n_others = None if without is None else len(without.ranks) - 1
+        rivals = [m for one in lost for m in one.leaders if m != leader]
+        rivals = list(dict.fromkeys([*rivals, *changes.values()]))
+        return Survivals(len(scenarios), lost, n_others, changes, rivals)
 
 
 @known_keywords
@@ -658,7 +662,7 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
     sure = _stability(ground, fusion, again, options, absent) if ground.examined else None
     of = "rank" if order == "mean-rank" else "net flow"
     yardsticks = {"mean net flow": flows.mean(), "mean rank": -ranks.mean()}
-    could_turn, with_gaps = [], None
+    could_turn = []
     if on == FUSED:
         # how far the plain means of a method are ahead of the leader's, where they are least
         means = full.values.groupby(level="method", sort=False).mean()
@@ -669,8 +673,7 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
         could_turn = turning(fusion, again, leaning(study, tested, made, counted))
     else:
         yardsticks["plain mean"] = table.mean()
-        with_gaps = _with_gaps(study, on)
-    could_turn += [*put_first(turned, f"mean {of}"), *other_leaders(methods[0], yardsticks)]
+    could_turn += against_the_order(turned, f"mean {of}", methods[0], yardsticks)
     return Comparison(
         study=full,
         fusion=fusion,
@@ -681,7 +684,6 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
         tested=tested,
         scores=scores[methods],
         order=methods,
-        skillings_mack=with_gaps,
         redundancy=redundant,
         stability=sure,
         folds=ground.folds,
@@ -747,13 +749,6 @@ def _along_profiles(
     return compare_profiles(replace(of_study, notes=new), alpha=alpha, **options)
 
 
-def _with_gaps(study: Study, on: str) -> SkillingsMackResult | None:
-    """The test of ranks that leaves empty cells empty, where there are any."""
-    if len(study.datasets) < 2 or not study.cells(on).isna().any(axis=None):
-        return None
-    return skillings_mack(study.ranks(on))
-
-
 def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Values (larger is better) and ranks (1 is best) that tests compare: datasets x methods."""
     if on == FUSED:
@@ -767,7 +762,7 @@ def _tests(
 ) -> dict[str, Any]:
     """The fields of `Comparison` that hold tests over datasets, or by `_over_units`."""
     study, test, n = fusion.study, options["test"], len(tested.ranks)
-    out: dict[str, Any] = {"friedman": None}
+    out: dict[str, Any] = {"friedman": None, "skillings_mack": None}
     posthoc: list[Posthoc] = []
     if unsure := study.unsure("dataset"):
         reason, out["decision"] = unsure, Message("No test decides. ", unsure)
@@ -777,11 +772,14 @@ def _tests(
     else:
         out["friedman"] = friedman(tested.ranks, ties=options["ties"])
         posthoc = make_tests(tested, test)
+    on, given = options["on"], fusion.given
+    if on != FUSED and len(given.datasets) > 1 and given.cells(on).isna().any(axis=None):
+        out["skillings_mack"] = skillings_mack(given.ranks(on))  # leaves empty cells empty
     if not posthoc:
         absent |= dict.fromkeys(("friedman", "max_t", "nemenyi", "pairwise"), reason)
     deciding = next((one for one in posthoc if one.asked == test), None)
     if n < datasets_needed(tested.alpha) and test == "max-t" and not study.unsure("repeat"):
-        beside = _over_units(ground, fusion, tested, options["on"])
+        beside = _over_units(ground, fusion, tested, on)
         if beside:
             deciding = beside[0]
             posthoc = [*(posthoc if deciding.by_unit else []), *beside]

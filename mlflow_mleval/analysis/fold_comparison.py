@@ -6,6 +6,7 @@ import warnings as python_warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -112,6 +113,7 @@ class FoldComparison(PairTests):
     of naive_ not (NaN where that is refused); `directions` are weights per standard deviation."""
 
     unit: ClassVar[str] = "folds"
+    about = "this is about data like these, and the folds of one dataset say nothing of others"
     beside: ClassVar[tuple[str, ...]] = ("naive_",)
 
     dataset: str
@@ -150,10 +152,6 @@ class FoldComparison(PairTests):
     def extent(self) -> str:
         together = " together" if self.on_measures else ""
         return f"on {self.folds_of_a_pair}{self.on_measures}{together}"
-
-    @property
-    def about(self) -> str:
-        return "this is about data like these, and the folds of one dataset say nothing of others"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -366,7 +364,7 @@ def compare_folds(
     hows, sharings, notes = shared.blocks(runs, declared)
     apart, unpaired_notes = unpaired(runs, of) if paired else (None, [])
     table_of_folds = shared.table(frame)
-    values = shared.cube(table_of_folds)
+    values = table_of_folds.to_numpy().reshape(*shared.whole.shape, -1)
     by_all = np.asarray(shared.whole.all(axis=0))
     notes += [sharings[0].how.caution, *shared.notes, *unpaired_notes]
     notes += _disagreement(recorded, shared, by_all, runs)
@@ -523,10 +521,6 @@ def _table(
     told = [TOO_FEW, *alike] if few.any() else alike
     doubt[few] = "; ".join(told)
     certain = holm(tests.single) <= alpha
-
-    def carried_by(row: AnyArray) -> str:
-        return ", ".join(_flagged(row, ways)) or COMBINED
-
     columns: dict[str, Any] = {}
     if p == 1:
         sign = -1.0 if [*ways.values()] == ["min"] else 1.0
@@ -546,7 +540,9 @@ def _table(
         "naive_statistic": naive,
         "naive_pvalue": t2_pvalue(naive, p, tests.df)[1],
         "naive_corrected": np.nan,
-        "carried_by": _told_of_rows(certain, carried_by),
+        "carried_by": _told_of_rows(
+            certain, lambda row: ", ".join(compress(ways, row)) or COMBINED
+        ),
     }
     table = pairs_by_measure(methods, [", ".join(ways)], **columns)
     return table, [f"{text[0].upper()}{text[1:]}." for text in told]
@@ -558,15 +554,11 @@ def _told_of_rows(flags: AnyArray, tell: Callable[[AnyArray], str]) -> AnyArray:
     return np.array([tell(row) for row in rows], dtype=object)[which.ravel()]
 
 
-def _flagged(flags: AnyArray, measures: Iterable[str]) -> list[str]:
-    return [name for name, there in zip(measures, flags, strict=True) if there]
-
-
 def _signs_in_words(signs: AnyArray, measures: Sequence[str]) -> str:
     """On which measures the first of a pair is better, worse and equal."""
     said = []
     for word, sign in (("better", 1), ("worse", -1), ("equal", 0)):
-        on = _flagged(signs == sign, measures)
+        on = [*compress(measures, signs == sign)]
         if len(on) == len(measures) > 1:
             return f"{word} on {'both' if len(on) == 2 else 'all'}"
         said += [f"{word} on {', '.join(on)}"] if on else []

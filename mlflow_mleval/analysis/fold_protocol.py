@@ -15,7 +15,7 @@ from mlflow_mleval.analysis.pairs import checked_ratio, variance_factor
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.sentences import some
 from mlflow_mleval.study import Excluded
-from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, one_of
+from mlflow_mleval.validation import Bools, Ints, one_of
 
 # --------------------------------------------------------------------------------------------------
 # How folds came about, what that means for a test, and whether two methods have the same.
@@ -91,10 +91,7 @@ def protocol_of(
         one_of(kind, "protocol", PROTOCOLS)
     given = checked_ratio(ratio)
     if n_train is not None and n_test is not None:
-        train = _size_of_each_fold(n_folds, n_train, "n_train")
-        test = _size_of_each_fold(n_folds, n_test, "n_test")
-        exact = np.size(n_train) == np.size(n_test) == n_folds
-        found = _recognised(train, test, exact)
+        found = _recognised(n_folds, n_train, n_test)
     else:
         usual = 1 / (n_folds - 1) if n_folds > 1 else None
         reason = f"The sizes of the folds are not recorded: taken as one {n_folds}-fold "
@@ -115,19 +112,19 @@ def protocol_of(
     return replace(found, ratio=None if found.kind == "independent" else ratio)
 
 
-def _size_of_each_fold(n_folds: int, value: ArrayLike, name: str) -> AnyArray:
-    sizes = np.atleast_1d(np.asarray(value, dtype=float))
-    if sizes.size not in (1, n_folds) or not (sizes > 0).all():
-        raise ValueError(
-            f"`{name}` must hold one positive number, or one for each of the {n_folds} folds, got "
-            f"{value!r}."
-        )
-    return np.broadcast_to(sizes, n_folds)
-
-
-def _recognised(train: AnyArray, test: AnyArray, exact: bool) -> Protocol:
-    """How folds of these sizes came about; `exact`: every fold's is known, not a rounded one."""
-    n_folds = len(test)
+def _recognised(n_folds: int, n_train: ArrayLike, n_test: ArrayLike) -> Protocol:
+    """How folds with parts of these sizes came about."""
+    sizes = []
+    for name, value in (("n_train", n_train), ("n_test", n_test)):
+        of_folds = np.atleast_1d(np.asarray(value, dtype=float))
+        if of_folds.size not in (1, n_folds) or not (of_folds > 0).all():
+            raise ValueError(
+                f"`{name}` must hold one positive number, or one for each of the {n_folds} folds, "
+                f"got {value!r}."
+            )
+        sizes.append(np.broadcast_to(of_folds, n_folds))
+    train, test = sizes
+    exact = np.size(n_train) == np.size(n_test) == n_folds  # else they may be rounded
     total = (train + test).mean()
     covered = float(test.sum() / total)
     repeats = round(covered)
@@ -319,10 +316,6 @@ class SharedFolds:
         table = frame[~frame.index.duplicated()].reindex(index).astype(float)
         table.loc[~self.whole.ravel()] = np.nan
         return table
-
-    def cube(self, table: pd.DataFrame) -> Array:
-        """Such values as methods x folds x columns."""
-        return table.to_numpy().reshape(*self.whole.shape, -1)
 
     def blocks(
         self, runs: pd.DataFrame, declared: Mapping[str, Any]

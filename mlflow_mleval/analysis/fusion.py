@@ -29,7 +29,6 @@ from mlflow_mleval.analysis.promethee import (
     checked,
     flows_by_measure,
     lost,
-    place_shares,
     tied_places,
     tied_ranks,
 )
@@ -519,7 +518,14 @@ class Stability:
         counts = np.zeros((m, m))
         for part in slices(n_resamples, max(CHUNK // m, 1)):
             weights = rng.dirichlet(np.ones(n_measures), size=part.stop - part.start)
-            counts += place_shares(*tied_places(-weights @ mean.T))
+            best, worst = tied_places(-weights @ mean.T)
+            tied = worst - best + 1
+            shares = np.zeros(m * m)
+            for further in range(int(tied.max())):
+                draw, method = np.nonzero(tied > further)
+                place = method * m + best[draw, method] + further
+                np.add.at(shares, place, 1 / tied[draw, method])
+            counts += shares.reshape(m, m)
         return pd.DataFrame(counts / n_resamples, methods, pd.RangeIndex(1, m + 1, name="rank"))
 
     @cached_property
@@ -608,16 +614,6 @@ class Survivals:
     methods: int | None
     lost_methods: Mapping[str, str]
     rivals: list[str]
-
-
-def survivals(found: Sensitivity, without: LeaveOneOut | None, leader: str) -> Survivals:
-    """What the lead of `leader` survives."""
-    lost = [one for one in found.scenarios[1:] if one.leaders != [leader]]
-    changes = {} if without is None else without.winner_changes
-    n_others = None if without is None else len(without.ranks) - 1
-    rivals = [m for one in lost for m in one.leaders if m != leader]
-    rivals = list(dict.fromkeys([*rivals, *changes.values()]))
-    return Survivals(len(found.scenarios) - 1, lost, n_others, changes, rivals)
 
 
 @dataclass(frozen=True)
@@ -746,31 +742,30 @@ def _about_missing(study: Study, left_out: bool) -> str:
     )
 
 
-def put_first(turned: Sequence[tuple[Any, Any]], of: str) -> list[str]:
-    """A doubt about pairs (better, worse) whose separation goes before their means, `of` what."""
-    if not turned:
-        return []
-    pairs = some(f"{a} before {b}" for a, b in turned)
-    return [
-        f"The order puts what is certain first: {pairs}, against the {of} over all datasets, which "
-        "counts other datasets, or counts them otherwise, than the test does."
-    ]
-
-
-def other_leaders(leader: str, yardsticks: Mapping[str, pd.Series]) -> list[str]:
-    """A doubt where the leaders by these yardsticks, larger is better, differ."""
+def against_the_order(
+    turned: Sequence[tuple[Any, Any]], of: str, leader: str, yardsticks: Mapping[str, pd.Series]
+) -> list[str]:
+    """Doubts about pairs (better, worse) whose separation goes before their means, `of` what; and
+    where the leaders by these yardsticks, larger is better, differ."""
+    doubts = []
+    if turned:
+        pairs = some(f"{a} before {b}" for a, b in turned)
+        doubts.append(
+            f"The order puts what is certain first: {pairs}, against the {of} over all datasets, "
+            "which counts other datasets, or counts them otherwise, than the test does."
+        )
     leaders = {}
     for yardstick, values in yardsticks.items():
         tied = leaders_by(values)
         leaders[yardstick] = leader if leader in tied else tied[0]
-    if len({*leaders.values()}) == 1:
-        return []
     ahead = grouped((method, yardstick) for yardstick, method in leaders.items())
-    by = ", ".join(f"{method} by {' and '.join(ways)}" for method, ways in ahead.items())
-    return [
-        f"Who leads depends on the yardstick: {by}. One crash moves a plain mean, narrow wins move "
-        "a mean rank."
-    ]
+    if len(ahead) > 1:
+        by = ", ".join(f"{method} by {' and '.join(ways)}" for method, ways in ahead.items())
+        doubts.append(
+            f"Who leads depends on the yardstick: {by}. One crash moves a plain mean, narrow wins "
+            "move a mean rank."
+        )
+    return doubts
 
 
 def leaning(

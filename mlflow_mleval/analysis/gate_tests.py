@@ -234,11 +234,11 @@ class _Bets(NamedTuple):
         """The mean beyond which, downwards or, if the sign is -1, upwards, it is smaller."""
         if isnan(self.bound) or not len(self.values):
             return nan
-
-        def short(centre: float) -> float:
-            return -log(level) - float(self.capital(centre, sign).max(initial=0.0))
-
-        return crossing(short, -sign * self.bound, float(self.values.mean()))
+        return crossing(
+            lambda centre: -log(level) - float(self.capital(centre, sign).max(initial=0.0)),
+            -sign * self.bound,
+            float(self.values.mean()),
+        )
 
 
 @dataclass(frozen=True)
@@ -313,17 +313,17 @@ class _Rows:
     @cached_property
     def samples(self) -> list[Sample]:
         """What is tested against Student's t."""
-        about = self.table["bound"], self.table["difference"]
-        return [*map(self._sample, self.sums, self.sizes, *about)]
-
-    def _sample(self, sums: Array, sizes: Array, bound: float, mean: float) -> Sample:
+        rows = zip(self.sums, self.sizes, self.table["bound"], strict=True)
         if not self.units.means:
-            return Sample.of(sums, sizes, bound)
-        there = sizes > 0
-        sums, sizes, n = sums[there], sizes[there], max(int(there.sum()), 2)
-        spread = np.sum((sums - mean * sizes) ** 2) / (n - 1)
-        error = float(np.sqrt(spread * variance_factor(n, self.units.ratio)))
-        return Sample(sums, sizes, np.ones_like(sums), bound, error)
+            return [Sample.of(*row) for row in rows]
+        samples = []
+        for (sums, sizes, bound), mean in zip(rows, self.table["difference"], strict=True):
+            there = sizes > 0
+            sums, sizes, n = sums[there], sizes[there], max(int(there.sum()), 2)
+            spread = np.sum((sums - mean * sizes) ** 2) / (n - 1)
+            error = float(np.sqrt(spread * variance_factor(n, self.units.ratio)))
+            samples.append(Sample(sums, sizes, np.ones_like(sums), bound, error))
+        return samples
 
     def _limits(self, critical: ArrayLike, level: float, sign: int) -> Array:
         """The means beyond which, downwards or, if the sign is -1, upwards, the statistic of sign

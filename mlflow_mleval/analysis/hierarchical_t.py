@@ -398,7 +398,7 @@ def _local(data: Data, centre: Array, among: Array, freedom: Array) -> Array:
         weight = likelihood / (1 + ((width * slope) ** 2 / other) ** 2)
         square = np.log1p(((about_data - c) / a) ** 2 / freedom[:, None, None, None])
         total = np.einsum("dpn,fdpn->dpf", weight, np.exp(-powers[:, None, None, None] * square))
-        total *= np.exp(_t_constant(freedom))
+        total *= np.exp(_log_t(np.zeros(1), freedom))  # the constant of the density
         mu = c + a * stretch
         other = width**2 + (mu - mean) ** 2
         weight = np.exp(data.log_likelihood(mu + 0 * mean)) * a * slope
@@ -408,15 +408,11 @@ def _local(data: Data, centre: Array, among: Array, freedom: Array) -> Array:
     return out.reshape(n, -1)
 
 
-def _t_constant(freedom: Array) -> Array:
-    """Log of the constant in the density of Student's t."""
-    gammas = special.gammaln((freedom + 1) / 2) - special.gammaln(freedom / 2)
-    return gammas - np.log(np.pi * freedom) / 2
-
-
 def _log_t(z: Array, freedom: Array) -> Array:
     """Log density of Student's t."""
-    return _t_constant(freedom) - (freedom + 1) / 2 * np.log(1 + z**2 / freedom)
+    constant = special.gammaln((freedom + 1) / 2) - special.gammaln(freedom / 2)
+    constant -= np.log(np.pi * freedom) / 2
+    return constant - (freedom + 1) / 2 * np.log(1 + z**2 / freedom)
 
 
 def _quantiles(values: Array, mass: Array, shares: ArrayLike) -> Array:

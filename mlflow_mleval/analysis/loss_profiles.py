@@ -128,14 +128,24 @@ class Profiles:
             if rows.ndim != 2 or rows.shape[1] < 2 or not whole or not rows.any(axis=1).all():
                 raise ValueError(
                     "`counts` must hold the numbers of instances with 0, 1, …, K wrong labels in "
-                    f"each fold, at least one of them positive, got {value!r} for {_named(pair)}. "
-                    "Take them from `error_histogram`."
+                    f"each fold, at least one of them positive, got {value!r} for {pair[1]} on "
+                    f"{pair[0]}. Take them from `error_histogram`."
                 )
             # the i-th largest error is 1 where at least i labels are wrong
             at_least = np.cumsum(rows[:, ::-1], axis=1)[:, ::-1]
             errors[pair] = at_least[:, 1:] / at_least[:, :1]
             n_labels[pair] = rows.shape[1] - 1
-        return gather_profiles(errors, n_labels, _folds_of_rows(counts, folds), "hard", runs=runs)
+        of_rows = {}
+        for pair, value in counts.items():
+            given = None if folds is None else folds.get(pair)
+            n_rows = np.shape(value)[0] if np.ndim(value) == 2 else 0
+            if given is not None and (len(given) != n_rows or len(set(given)) != n_rows):
+                raise ValueError(
+                    f"`folds` must name the {n_rows} rows of {pair[1]} on {pair[0]}, each once, "
+                    f"got {list(given)!r}."
+                )
+            of_rows[pair] = tuple(range(n_rows)) if given is None else tuple(given)
+        return gather_profiles(errors, n_labels, of_rows, "hard", runs=runs)
 
     @property
     def datasets(self) -> list[str]:
@@ -248,33 +258,11 @@ def gather_profiles(
         if own == most:
             read[pair] = rows
         else:
-            absent[_named(pair)] = (
-                f"it has {own} labels and most methods on the dataset have {most}"
-            )
+            why = f"it has {own} labels and most methods on the dataset have {most}"
+            absent[f"{pair[1]} on {pair[0]}"] = why
     labels = {dataset: common[dataset] for dataset, _ in read}
     runs = pd.DataFrame() if runs is None else runs
     return Profiles(read, labels, folds, kind, absent, runs, tuple(notes), dict(source or {}))
-
-
-def _named(pair: Pair) -> str:
-    return f"{pair[1]} on {pair[0]}"
-
-
-def _folds_of_rows(
-    values: Mapping[Pair, ArrayLike], folds: Mapping[Pair, Sequence[Hashable]] | None
-) -> dict[Pair, tuple[Hashable, ...]]:
-    """The folds of the rows of each pair."""
-    rows = {}
-    for pair, value in values.items():
-        given = None if folds is None else folds.get(pair)
-        n_rows = np.shape(value)[0] if np.ndim(value) == 2 else 0
-        if given is not None and (len(given) != n_rows or len(set(given)) != n_rows):
-            raise ValueError(
-                f"`folds` must name the {n_rows} rows of {_named(pair)}, each once, got "
-                f"{list(given)!r}."
-            )
-        rows[pair] = tuple(range(n_rows)) if given is None else tuple(given)
-    return rows
 
 
 # --------------------------------------------------------------------------------------------------
@@ -293,6 +281,11 @@ class ProfileComparison(Plotted, PairTests):
     of `claims` is wrong with chance alpha; crossings are certain between significant parameters."""
 
     unit: ClassVar[str] = "profiles"
+    test = "The largest t over the parameters"
+    about = (
+        "this is about some parameter of the profile, and the folds of one dataset say nothing of "
+        "others"
+    )
 
     curves: pd.DataFrame
     crossings: pd.DataFrame
@@ -304,19 +297,8 @@ class ProfileComparison(Plotted, PairTests):
     options: Mapping[str, Any]
 
     @property
-    def test(self) -> str:
-        return "The largest t over the parameters"
-
-    @property
     def extent(self) -> str:
         return f"over the folds of {count(len(self.datasets), 'dataset')}"
-
-    @property
-    def about(self) -> str:
-        return (
-            "this is about some parameter of the profile, and the folds of one dataset say nothing "
-            "of others"
-        )
 
     @cached_property
     def ratios(self) -> pd.DataFrame:
@@ -482,7 +464,12 @@ def compare_profiles(
     asked = Request(profiles, family, alpha, declared, chosen, absent, warnings)
     parts = [OnDataset(asked, dataset) for dataset in profiles.datasets]
     # over all pairs of all datasets; pairs of methods that were not chosen count, too
-    worst = np.concatenate([part.worst for part in parts])
+    worst = np.concatenate(
+        [
+            np.nan_to_num(part.along[part.n_folds > 0], nan=1.0).max(axis=1, initial=0.0)
+            for part in parts
+        ]
+    )
     extra = sum(part.n_pairs - len(part.a) for part in parts)
     for part in parts:
         part.correct(worst, extra)
@@ -632,7 +619,8 @@ class OnDataset:
             few = "fewer than two folds in common with each other method"
             absent[f"{key}: {some(e.name for e in shared.excluded)}"] = few
         if len(self.a):
-            self._test(shared, sharings, shared.cube(shared.table(frame)))
+            by_fold = shared.table(frame).to_numpy().reshape(*shared.whole.shape, -1)
+            self._test(shared, sharings, by_fold)
 
     def _test(self, shared: SharedFolds, sharings: Sequence[Sharing], by_fold: Array) -> None:
         """The t test of each pair at every parameter, p-values corrected along it."""
@@ -668,11 +656,6 @@ class OnDataset:
         for reason, n in lost.items():
             if n:
                 self.asked.absent[f"tests.{self.dataset}: {count(n, 'pair')}"] = reason
-
-    @property
-    def worst(self) -> Array:
-        """Of each pair that was tested the largest p-value along the parameter."""
-        return np.nan_to_num(self.along[self.n_folds > 0], nan=1.0).max(axis=1, initial=0.0)
 
     def correct(self, worst: Array, extra: int) -> None:
         """Correct over all pairs, those tested and so many more."""
@@ -762,7 +745,7 @@ class OnDataset:
                 parameter = self.at[-1] ** position
                 if self.asked.family == "binomial":
                     parameter = 1 + position * (self.asked.profiles.n_labels[self.dataset] - 1)
-                names = self._names(pair)
+                names = self.methods[self.a[pair]], self.methods[self.b[pair]]
                 leads = names if sign[pair, i] > 0 else names[::-1]
                 certain = all(sure[pair, part].any() for part in (before, after))
                 place = float(parameter), float(position)
@@ -776,12 +759,10 @@ class OnDataset:
         n_labels = self.asked.profiles.n_labels[self.dataset]
         rows = []
         for pair in np.flatnonzero(sure.any(axis=1)):
+            names = self.methods[self.a[pair]], self.methods[self.b[pair]]
             turns = np.flatnonzero(np.diff(sure[pair])) + 1
             for stretch in np.split(np.arange(len(self.at)), turns):
                 if way := int(sure[pair, stretch[0]]):
                     ends = (self.at[i].item() for i in stretch[[0, -1]])
-                    rows.append((self.dataset, *self._names(pair)[::way], *ends, n_labels))
+                    rows.append((self.dataset, *names[::way], *ends, n_labels))
         return rows
-
-    def _names(self, pair: Any) -> tuple[str, str]:
-        return self.methods[self.a[pair]], self.methods[self.b[pair]]

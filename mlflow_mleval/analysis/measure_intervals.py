@@ -16,7 +16,6 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from mlflow_mleval.analysis.pairs import (
-    blank_clusters,
     cluster_doubts,
     cluster_names,
     cluster_numbers,
@@ -140,7 +139,8 @@ def with_clusters(ev: Evaluation, clusters: ArrayLike) -> Evaluation:
     given: Any = _given(ev, clusters)
     assert ev.instances is not None  # else it raised
     cluster_numbers(given, ev.total.n, ev.instances.index)
-    names = cluster_names(clusters) if blank_clusters(clusters).any() else np.asarray(clusters)
+    names = cluster_names(clusters)
+    names = names if pd.isna(names).any() else np.asarray(clusters)
     return replace(ev, instances=ev.instances.assign(**{CLUSTER: names}))
 
 

@@ -8,7 +8,7 @@ of Wilks' lambda; Mardia (1970, 1974) for skewness and kurtosis.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg, special
 
 from mlflow_mleval.analysis.pairs import checked_ratio, decided, holm, named_pairs, variance_factor
-from mlflow_mleval.analysis.resampling import length_pvalue
+from mlflow_mleval.analysis.resampling import Signs, share
 from mlflow_mleval.measures.inputs import slices
 from mlflow_mleval.measures.registry import ratio as quotient
 from mlflow_mleval.sentences import count
@@ -412,7 +412,9 @@ def hotelling(
         swapped = samples[0][:, independent]
         largest = np.abs(swapped).max(axis=0)
         base = linalg.orth(swapped / np.where(largest > 0, largest, 1.0))
-        pvalue = length_pvalue(base, SWAPS, seed)
+        # how often the sum is at least as long, whatever the measures it is made of
+        lengths = (Signs(len(base), SWAPS, seed).sums(base) ** 2).sum(axis=1)
+        pvalue = float(share(lengths, lengths[0]))
     mean, direction, error = found.difference[0], found.direction[0], found.error[0]
     margin = special.stdtrit(df, 1 - alpha / 2) * error
     posthoc = {
@@ -484,19 +486,13 @@ def t2_of_pairs(
     left = values - values.mean(axis=1, keepdims=True)
     folds = np.ascontiguousarray(left.transpose(2, 1, 0))
     largest = np.abs(values).max(axis=1).T
-
-    def test(a: Ints, b: Ints) -> PairNumbers:
+    parts = []
+    for at in slices(max(len(first), 1), BLOCK):
+        a, b = first[at], second[at]
         one, other = folds.take(a, axis=2), folds.take(b, axis=2)
         residuals = one - other if paired else np.concatenate([one, other], axis=1)
         size = np.maximum(largest[:, a], largest[:, b])
-        return _t2(residuals, means[:, a] - means[:, b], size, names, df, spread)
-
-    return _in_blocks(test, first, second)
-
-
-def _in_blocks(test: Callable[[Ints, Ints], PairNumbers], first: Ints, second: Ints) -> PairNumbers:
-    """A test of pairs, as many at a time as fit the cache."""
-    parts = [test(first[at], second[at]) for at in slices(max(len(first), 1), BLOCK)]
+        parts.append(_t2(residuals, means[:, a] - means[:, b], size, names, df, spread))
     return PairNumbers(*map(np.concatenate, zip(*parts, strict=True)))
 
 
@@ -540,8 +536,9 @@ def f_of_pairs(values: Array, names: Sequence[Hashable], first: Ints, second: In
             "twofold cross-validation give five degrees of freedom."
         )
     size = np.abs(values).max(axis=1)
-
-    def test(a: Ints, b: Ints) -> PairNumbers:
+    parts = []
+    for at in slices(max(len(first), 1), BLOCK):
+        a, b = first[at], second[at]
         d = values[a] - values[b]
         largest = np.maximum(size[a], size[b])
         d[np.abs(d) <= NOISE * largest[:, None]] = 0.0
@@ -562,9 +559,8 @@ def f_of_pairs(values: Array, names: Sequence[Hashable], first: Ints, second: In
         numbers = (wilks, statistic, pvalue, np.full(len(a), float(REPEATS)))
         single = special.fdtrc(2 * REPEATS, REPEATS, f)
         by_measure = (mean, direction.T, np.full_like(mean, np.nan), single)
-        return PairNumbers(*numbers, problems(names, singular, bad), *by_measure)
-
-    return _in_blocks(test, first, second)
+        parts.append((*numbers, problems(names, singular, bad), *by_measure))
+    return PairNumbers(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True)

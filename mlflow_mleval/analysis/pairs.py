@@ -22,7 +22,7 @@ from mlflow_mleval.analysis.resampling import up_to_zero
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError, StoreError
 from mlflow_mleval.package import Reported
 from mlflow_mleval.sentences import count, did_you_mean, quoted, some
-from mlflow_mleval.validation import AnyArray, Bools, Places, in_pandas
+from mlflow_mleval.validation import AnyArray, Places, in_pandas
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -123,13 +123,6 @@ def checked_ratio(ratio: float | None) -> float | None:
 def variance_factor(n: Any, ratio: float | None = None) -> Any:
     """Variance of a mean of n folds in those of one: 1/n + n_test/n_train (Nadeau & Bengio)."""
     return 1 / n + (ratio or 0.0)
-
-
-def mean_intervals(table: pd.DataFrame, alpha: float) -> pd.DataFrame:
-    """The mean of each column over datasets with its interval by Student's t."""
-    mean, half = table.mean(), special.stdtrit(table.count() - 1, 1 - alpha / 2) * table.sem()
-    mean = mean.mask(mean.abs() <= NOISE * table.abs().mean(), 0.0)  # what cancels but for rounding
-    return pd.DataFrame({"mean": mean, "low": mean - half, "high": mean + half})
 
 
 def holm(pvalues: ArrayLike) -> AnyArray:
@@ -680,11 +673,6 @@ def cluster_numbers(clusters: ArrayLike, n: int, index: Any = None) -> Places:
     return codes
 
 
-def blank_clusters(clusters: ArrayLike) -> Bools:
-    """Which instances name no cluster: what is missing, or text without a letter."""
-    return np.asarray(pd.isna(cluster_names(clusters)))
-
-
 def effective_number(sizes: ArrayLike) -> float:
     """How many clusters of equal size are worth as much as these (Kish)."""
     share = np.asarray(sizes, float) / np.sum(sizes)
@@ -704,7 +692,7 @@ def cluster_doubts(clusters: ArrayLike | None, numbers: Places | None) -> list[s
         return []
     sizes = np.bincount(numbers)
     doubts = []
-    if clusters is not None and (n := int(blank_clusters(clusters).sum())):
+    if clusters is not None and (n := int(pd.isna(cluster_names(clusters)).sum())):
         doubts.append(
             f"{n:,} of {len(numbers):,} instances name no cluster: each is one of its own."
         )

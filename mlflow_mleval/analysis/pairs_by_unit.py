@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict
 
 import numpy as np
@@ -160,6 +160,11 @@ class InstanceTests(PairTests):
 
     unit: ClassVar[str] = "instances"
     one_family: ClassVar[bool] = True
+    test = "The test over instances"
+    about = (
+        "this is about these methods as they were trained, on instances like these: not about "
+        "training them again, nor about other datasets"
+    )
 
     n_instances: int
     n_clusters: int | None
@@ -183,20 +188,9 @@ class InstanceTests(PairTests):
         return super().corrected(table.assign(low=low, high=high), n_datasets, n_comparisons)
 
     @property
-    def test(self) -> str:
-        return "The test over instances"
-
-    @property
     def extent(self) -> str:
         clusters = f" in {self.n_clusters:,} clusters" if self.n_clusters else ""
         return f"on {count(self.n_instances, 'instance')}{clusters}{self.on_measures}"
-
-    @property
-    def about(self) -> str:
-        return (
-            "this is about these methods as they were trained, on instances like these: not about "
-            "training them again, nor about other datasets"
-        )
 
 
 def instance_tests(
@@ -324,7 +318,8 @@ def instance_tests(
     size = np.sqrt(moments.squares)
     size[size == 0] = 1.0
     statistic = np.abs(moments.total) / size
-    counts = step_down(statistic, _differences(sums, first, second, size), sums.shape[1])
+    drawn = partial(_differences, sums, first, second, size)
+    counts = step_down(statistic, drawn, sums.shape[1])
     own, corrected = np.array([counts.own, counts.joint]) / sums.shape[1]
     at = [*bounded]
     by_score, joint, largest_score = _score_tests(
@@ -387,11 +382,23 @@ def _measured(
 def _read(
     methods: Mapping[Any, Source], measure: str, n: int, index: pd.Index | None
 ) -> tuple[Array, pd.Index | None]:
-    """One measure of all methods, instances x methods, and the index of the instances where they
-    have one; both must be those of the measures before."""
+    """One measure of all methods as finite numbers (or NaN), instances x methods, and the index of
+    the instances where they have one; both must be those of the measures before."""
     columns = []
     for name, source in methods.items():
-        column, values = _column(source, measure, name)
+        try:
+            column = source(measure) if callable(source) else source[measure]
+        except KeyError:
+            raise ValueError(
+                f"`methods` must all have {measure!r}, but {name!r} has not. Leave one of the two "
+                "out."
+            ) from None
+        values = np.asarray(column, dtype=float)
+        if values.ndim != 1 or np.isinf(values).any():
+            raise ValueError(
+                "`methods` must give one finite value an instance, got another of "
+                f"{measure!r} for {name!r}, of shape {values.shape}."
+            )
         n = n or len(values)
         own = column.index if isinstance(column, pd.Series) else index
         index = own if index is None else index
@@ -403,23 +410,6 @@ def _read(
             )
         columns.append(values)
     return np.column_stack(columns), index
-
-
-def _column(source: Source, measure: str, name: object) -> tuple[ArrayLike, Array]:
-    """A measure of one method as it comes, and as finite numbers (or NaN), one an instance."""
-    try:
-        column = source(measure) if callable(source) else source[measure]
-    except KeyError:
-        raise ValueError(
-            f"`methods` must all have {measure!r}, but {name!r} has not. Leave one of the two out."
-        ) from None
-    values = np.asarray(column, dtype=float)
-    if values.ndim != 1 or np.isinf(values).any():
-        raise ValueError(
-            "`methods` must give one finite value an instance, got another of "
-            f"{measure!r} for {name!r}, of shape {values.shape}."
-        )
-    return column, values
 
 
 def _bound(measure: str, values: Array, bounds: Stated) -> float | None:
@@ -458,20 +448,14 @@ def _score_tests(
     covariance = sums @ sums.T / sums.shape[1]
     normal = np.ascontiguousarray(normal_draws(covariance, n_resamples, seed).T)
     spread = covariance[a, a] + covariance[b, b] - 2 * covariance[a, b]
-    under = _differences(normal, a, b, np.sqrt(np.where(spread > 0, spread, 1.0)))
+    under = partial(_differences, normal, a, b, np.sqrt(np.where(spread > 0, spread, 1.0)))
     return own, *normal_step_down(own, -special.ndtri(own / 2), under, n_resamples)
 
 
-def _differences(
-    sums: Array, a: Places, b: Places, size: Array
-) -> Callable[[Places, slice], Array]:
-    """What `step_down` takes, of differences of rows of sums, each in its own unit."""
-
-    def drawn(at: Places, part: slice) -> Array:
-        found = sums[a[at], part] - sums[b[at], part]
-        return np.abs(found, out=found) / size[at, None]
-
-    return drawn
+def _differences(sums: Array, a: Places, b: Places, size: Array, at: Places, part: slice) -> Array:
+    """What `step_down` asks for, of differences of rows of sums, each in its own unit."""
+    found = sums[a[at], part] - sums[b[at], part]
+    return np.abs(found, out=found) / size[at, None]
 
 
 def _fold_doubt(tests: InstanceTests, by_fold: InstanceTests) -> str:
@@ -571,6 +555,7 @@ class RepeatTests(PairTests):
     """Welch's tests of pairs over repeats on one dataset; n are those of whichever has fewer."""
 
     unit: ClassVar[str] = "repeats"
+    test = "Welch's t test"
 
     n_repeats: Mapping[Any, int]
     same_split: bool | None
@@ -580,10 +565,6 @@ class RepeatTests(PairTests):
         """The same with the corrected table, and limits that hold together on all datasets."""
         table = limits_together(table, self.error, table["df"], self.alpha, n_comparisons)
         return super().corrected(table, n_datasets, n_comparisons)
-
-    @property
-    def test(self) -> str:
-        return "Welch's t test"
 
     @property
     def extent(self) -> str:

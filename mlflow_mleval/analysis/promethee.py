@@ -125,17 +125,6 @@ def ends_of_runs(new: Bools) -> tuple[Places, Places]:
     return first, last
 
 
-def place_shares(best: Places, worst: Places) -> Array:
-    """Methods x places: how often a method covers a place, those that tie sharing it."""
-    tied = worst - best + 1
-    m = best.shape[1]
-    shares = np.zeros(m * m)
-    for further in range(int(tied.max())):
-        draw, method = np.nonzero(tied > further)
-        np.add.at(shares, method * m + best[draw, method] + further, 1 / tied[draw, method])
-    return shares.reshape(m, m)
-
-
 def _below(u: Array, threshold: float) -> Places:
     """For each i: how many k have u[i] - u[k] > threshold. They are the first ones."""
     if threshold == 0:
@@ -426,7 +415,17 @@ class FlowsByMeasure:
     def weigh(self, weights: Weights = "entropy", drop_constant: bool = False) -> WeighedFlows:
         """The flows fused; options as in `promethee`."""
         if isinstance(weights, str) and weights == "entropy":
-            parts = [self._information(part) for part in blocks_of(self.values)]
+            parts = []
+            for part in blocks_of(self.values):  # the information that values carry by measure
+                values = self.values[part]
+                low, high = values.min(axis=2, keepdims=True), values.max(axis=2, keepdims=True)
+                x = np.where(self.turned[:, None], high - values, values - low)
+                x = np.where(high > low, x / np.where(high > low, high - low, 1), 1.0)
+                x /= x.sum(axis=2, keepdims=True)
+                e = np.exp(x)
+                most = np.expm1(0.5) * x.shape[2]
+                entropy = (x * np.e / e + (1 - x) * e - 1).sum(axis=2) / most
+                parts.append(np.maximum(1 - entropy, 0))
             information = np.concatenate(parts)
             total = information.sum(axis=1, keepdims=True)
             equal = 1 / len(self.measures)
@@ -440,18 +439,6 @@ class FlowsByMeasure:
             share = np.where(total > 0, varying / np.where(total > 0, total, 1), share)
         plus, minus = ((share[:, None] @ flow)[:, 0] for flow in (self.up, self.down))
         return WeighedFlows(self, share, plus, minus)
-
-    def _information(self, part: slice) -> Array:
-        """The information that values carry by measure (Eftimov & Kocev 2019, eqs. 6-12)."""
-        values = self.values[part]
-        low, high = values.min(axis=2, keepdims=True), values.max(axis=2, keepdims=True)
-        x = np.where(self.turned[:, None], high - values, values - low)
-        x = np.where(high > low, x / np.where(high > low, high - low, 1), 1.0)
-        x /= x.sum(axis=2, keepdims=True)
-        e = np.exp(x)
-        most = np.expm1(0.5) * x.shape[2]
-        entropy = (x * np.e / e + (1 - x) * e - 1).sum(axis=2) / most
-        return np.maximum(1 - entropy, 0)
 
     def again(self, matrices: Array, datasets: Places) -> FlowsByMeasure:
         """The flows of other values, methods x measures each, by these datasets' thresholds."""
@@ -508,26 +495,21 @@ class WeighedFlows:
         """By dataset: whether its thresholds leave no preference to speak of."""
         return (self.plus.max(axis=1) < 1000 * TIE) & ~self.by_measure.constant.all(axis=1)
 
-    def warnings(self, dataset: int) -> tuple[str, ...]:
-        """What a reader must know of one dataset, by its position."""
-        measures, share = self.by_measure.measures, self.weights[dataset]
-        constant = np.ptp(self.by_measure.values[dataset], axis=1) == 0
+    def result(self, dataset: int) -> PrometheeResult:
+        """What `promethee` says of one dataset, by its position."""
+        by, share = self.by_measure, self.weights[dataset]
+        constant = np.ptp(by.values[dataset], axis=1) == 0
         warned = []
         if constant.any():
-            names = _in_ticks(measures[constant])
+            names = _in_ticks(by.measures[constant])
             warned.append(f"The same for every method, so that it tells none apart: {names}.")
         if len(share) > 1 and share.max() > DOMINANT:
             warned.append(
-                f"{str(measures[share.argmax()])!r} has more than half of the weight and outvotes "
-                "all other measures."
+                f"{str(by.measures[share.argmax()])!r} has more than half of the weight and "
+                "outvotes all other measures."
             )
         if self.lost[dataset]:
             warned.append(NO_FLOW)
-        return tuple(warned)
-
-    def result(self, dataset: int) -> PrometheeResult:
-        """What `promethee` says of one dataset, by its position."""
-        by = self.by_measure
         plus, minus = self.plus[dataset], self.minus[dataset]
         phi = plus - minus
         flows = {"phi_plus": plus, "phi_minus": minus, "phi": phi, "rank": tied_ranks(-phi)}
@@ -535,9 +517,9 @@ class WeighedFlows:
         return PrometheeResult(
             pd.DataFrame(flows, index=by.methods),
             pd.DataFrame((by.up[dataset] - by.down[dataset]).T, by.methods, by.measures),
-            pd.Series(self.weights[dataset], by.measures, name="weight"),
+            pd.Series(share, by.measures, name="weight"),
             pd.DataFrame({"preference": [f.name for f in by.functions], **limits}, by.measures),
-            self.warnings(dataset),
+            tuple(warned),
         )
 
 

@@ -17,7 +17,7 @@ from scipy import special
 from mlflow_mleval.analysis.beyond_pvalues import required_size
 from mlflow_mleval.analysis.comparison import FUSED, Comparison, compare, tests_of_repeats
 from mlflow_mleval.analysis.fusion import first_ranked, leaders_by, mean_ranking
-from mlflow_mleval.analysis.pairs import NOISE, PairTests, mean_intervals, rows_of_tests
+from mlflow_mleval.analysis.pairs import NOISE, PairTests, rows_of_tests
 from mlflow_mleval.analysis.posthoc.max_t import (
     MaxTResult,
     datasets_needed,
@@ -202,9 +202,12 @@ def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:
     noise = NOISE * np.fmax(first.abs(), second.abs())
     difference = difference.mask(difference.abs() <= noise, 0.0)
     difference[study.minimize] *= -1
-    intervals = mean_intervals(difference, c.options["alpha"])
-    means = {"mean_a": first.mean(), "mean_b": second.mean(), "n": difference.count()}
-    return intervals.rename(columns={"mean": "difference"}).assign(**means)
+    n, mean = difference.count(), difference.mean()
+    half = special.stdtrit(n - 1, 1 - c.options["alpha"] / 2) * difference.sem()
+    # what cancels but for rounding is zero
+    mean = mean.mask(mean.abs() <= NOISE * difference.abs().mean(), 0.0)
+    limits = {"difference": mean, "low": mean - half, "high": mean + half}
+    return pd.DataFrame({**limits, "mean_a": first.mean(), "mean_b": second.mean(), "n": n})
 
 
 def _rows_of_cell(values: pd.DataFrame | None, dataset: str, method: str) -> pd.DataFrame:
@@ -385,9 +388,9 @@ def _verdict(c: Comparison, a: str, b: str) -> Verdict | None:
         of = {"dataset": "", "measure": FUSED if in_flows else c.on}
         rows = rows.assign(**of, separated=c.is_separated(a, b)).reindex(columns=_TOLD)
         if unit == "repeats":
-            by_dataset = _tested(_tests(c, unit), a, b)
+            by_dataset = _tested(c, unit, a, b)
     else:
-        rows = _tested(_tests(c, unit), a, b) if unit else pd.DataFrame()
+        rows = _tested(c, unit, a, b) if unit else pd.DataFrame()
     if rows.empty or rows["n"].max() < 2:
         return None
     return Verdict(unit, rows, c.options["alpha"], by_dataset)
@@ -413,15 +416,14 @@ def _together(c: Comparison, a: str, b: str, measures: pd.DataFrame) -> Verdict:
     return Verdict("folds", pd.DataFrame(rows or [row]), c.options["alpha"])
 
 
-def _tests(c: Comparison, unit: str) -> Mapping[str, PairTests]:
-    if unit != "repeats":
-        return c.tests_over(unit)
-    measures = c.study.measures if c.on == FUSED else [c.on]
-    return tests_of_repeats(c.study, measures, c.options["alpha"])
-
-
-def _tested(tests: Mapping[str, PairTests], a: str, b: str) -> pd.DataFrame:
-    """The rows of the pair, A first."""
+def _tested(c: Comparison, unit: str, a: str, b: str) -> pd.DataFrame:
+    """What the tests over a unit say of the pair, A first."""
+    tests: Mapping[str, PairTests]
+    if unit == "repeats":
+        measures = c.study.measures if c.on == FUSED else [c.on]
+        tests = tests_of_repeats(c.study, measures, c.options["alpha"])
+    else:
+        tests = c.tests_over(unit)
     rows = rows_of_tests(tests).dropna(subset="difference")
     rows = rows_of_pair(rows, a, b).reset_index(drop=True)
     if len(tests) == 1:

@@ -153,14 +153,6 @@ def sign_tests(rows: Any, *, n_resamples: int = RESAMPLES, seed: int = 0) -> Sig
     return SignTests(total, size, statistic, own, joint, counts.largest, signs.changes, signs.exact)
 
 
-def length_pvalue(columns: ArrayLike, n_resamples: int = RESAMPLES, seed: int = 0) -> float:
-    """The share of sign changes under which the sum of the rows (units x orthonormal columns) is at
-    least as long: of several measures together."""
-    values = np.asarray(columns, dtype=float)
-    squares = (Signs(len(values), n_resamples, seed).sums(values) ** 2).sum(axis=1)
-    return float(share(squares, squares[0]))
-
-
 class Counts(NamedTuple):
     """Of sign changes that reach the statistic of each hypothesis, by itself and step-down by the
     largest; and by change the largest statistic of all."""

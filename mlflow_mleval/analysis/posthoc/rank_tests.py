@@ -140,7 +140,7 @@ def _by_mean_ranks(
     """Differences of mean ranks of all pairs, or with a control."""
     probability(alpha, "alpha")
     table = complete_table(ranks, "ranks")
-    doubled = doubled_ranks(table)
+    doubled = np.rint(2 * table.rank(axis=1).to_numpy()).astype(np.int64)  # so sums are exact
     n, m = doubled.shape
     sums = doubled.sum(axis=0)
     gaps = np.abs(sums[:, None] - sums) / (2 * n)
@@ -158,7 +158,7 @@ def _by_mean_ranks(
     return NemenyiResult(
         critical_difference=float(least * deviation),
         pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
-        mean_ranks=mean_ranks(doubled, table),
+        mean_ranks=pd.Series(sums / (2 * n), table.columns, name="mean_rank"),
         alpha=alpha,
         n_datasets=n,
         control=control[0] if control else None,
@@ -482,11 +482,6 @@ class SkillingsMackResult:
     warnings: tuple[str, ...] = ()
 
 
-def doubled_ranks(table: pd.DataFrame) -> AnyArray:
-    """Twice the ranks within each row (ties averaged): integers, so that sums are exact."""
-    return np.rint(2 * table.rank(axis=1).to_numpy()).astype(np.int64)
-
-
 def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> FriedmanResult:
     r"""Test whether methods differ over datasets (Friedman 1937; Iman & Davenport 1980; Demšar
     2006).
@@ -518,9 +513,10 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
     """  # noqa: E501
     one_of(ties, "ties", TIES)
     table = complete_table(ranks, "ranks")
-    doubled = doubled_ranks(table)
+    doubled = np.rint(2 * table.rank(axis=1).to_numpy()).astype(np.int64)  # so sums are exact
     n, m = doubled.shape
-    between = int(((doubled.sum(axis=0) - n * (m + 1)) ** 2).sum())
+    sums = doubled.sum(axis=0)
+    between = int(((sums - n * (m + 1)) ** 2).sum())
     total = int((doubled**2).sum()) - n * m * (m + 1) ** 2
     untied = n * m * (m * m - 1) // 3
     warnings = []
@@ -558,7 +554,7 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
         iman_davenport_pvalue=float(special.fdtrc(*f_df, f)),
         iman_davenport_df=f_df,
         exact_pvalue=exact,
-        mean_ranks=mean_ranks(doubled, table),
+        mean_ranks=pd.Series(sums / (2 * n), table.columns, name="mean_rank"),
         n_datasets=n,
         n_methods=m,
         ties=ties,
@@ -580,11 +576,6 @@ def _spreads(rows: tuple[tuple[int, ...], ...]) -> tuple[AnyArray, AnyArray]:
         sums = sums[at]
         share = np.bincount(which, np.multiply.outer(share, times / times.sum()).ravel())
     return ((sums - n * (m + 1)) ** 2).sum(axis=1), share
-
-
-def mean_ranks(doubled: AnyArray, table: pd.DataFrame) -> pd.Series:
-    """Mean rank of each method, from ranks that are doubled."""
-    return pd.Series(doubled.sum(axis=0) / (2 * len(doubled)), table.columns, name="mean_rank")
 
 
 def skillings_mack(table: ArrayLike | pd.DataFrame) -> SkillingsMackResult:
