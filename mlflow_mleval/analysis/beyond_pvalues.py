@@ -450,7 +450,7 @@ def beyond_pvalues(tested: Tested, order: list[str], rope: float = 0.01) -> Beyo
         return power_curve(d, two, level=level, least=least, seed=tested.seed)
 
     parts: dict[str, Callable[[], Any]] = {
-        "bayes": lambda: _bayes_of(tested, shown, rope),
+        "bayes": lambda: bayes_of(tested, shown, rope),
         "equivalence": lambda: equivalence(tested.table[shown], rope, alpha=tested.alpha),
         "curve": curve,
     }
@@ -470,17 +470,6 @@ def beyond_pvalues(tested: Tested, order: list[str], rope: float = 0.01) -> Beyo
     return BeyondPvalues(rope=rope, methods=shown, absent=absent, **found)
 
 
-def _bayes_of(tested: Tested, methods: list[str], rope: float) -> BayesResult:
+def bayes_of(tested: Tested, methods: list[str], rope: float) -> BayesResult:
     level = 1 - tested.alpha if tested.alpha <= 0.5 else 0.95
     return bayesian_t(tested.table[methods], rope, credible_level=level, seed=tested.seed)
-
-
-def equivalent(tested: Tested, two: list[str], rope: float) -> float | None:
-    """How probable it is that two differ by no more than the rope; None on too few datasets."""
-    if len(tested.table) < FEW:
-        return None
-    try:
-        found = _bayes_of(tested, two, rope)
-    except ValueError:  # no two datasets hold both
-        return None
-    return float(found.table["p_equivalent"].iloc[0])

@@ -48,7 +48,8 @@ from mlflow_mleval.analysis.pairs import (
     best_first,
     better_first,
     cells_of_pairs,
-    cliques_with_letters,
+    cliques,
+    letters,
     named_pairs,
     pair_matrix,
     places,
@@ -458,10 +459,16 @@ class Comparison(Detailed):
 
     @cached_property
     def equivalent(self) -> float | None:
-        """How probable it is that the first two differ by no more than the rope; None without."""
-        if (rope := self.options["rope"]) is None:
+        """How probable it is that the first two differ by no more than the rope; None without, or
+        on too few datasets."""
+        rope = self.options["rope"]
+        if rope is None or len(self.tested.table) < beyond_pvalues.FEW:
             return None
-        return beyond_pvalues.equivalent(self.tested, self.order[:2], rope)
+        try:
+            found = beyond_pvalues.bayes_of(self.tested, self.order[:2], rope)
+        except ValueError:  # no two datasets hold both
+            return None
+        return float(found.table["p_equivalent"].iloc[0])
 
     # ---- stability -------------------------------------------------------------------------------
 
@@ -653,7 +660,8 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
     methods, turned = best_first(scores, pairs)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        tests["cliques"], tests["letters"] = cliques_with_letters(apart(methods, pairs))
+        tests["cliques"] = groups = cliques(apart(methods, pairs))
+    tests["letters"] = letters(groups, methods)
     warned = [str(w.message) for w in caught]
     redundant = None
     if ground.correlation is not None:

@@ -52,7 +52,6 @@ from mlflow_mleval.analysis.pairs import (
     behind,
     better_first,
     cliques,
-    cliques_with_letters,
     holm,
     jointly,
     letters,
@@ -104,7 +103,7 @@ class Ordering:
     order: list[str]
     pvalues: pd.DataFrame
     groups: list[list[str]]
-    letters: Mapping[str, str]
+    letters: Mapping[Hashable, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +202,8 @@ class FoldComparison(PairTests):
             a, b = (self.table[side] for side in PAIR)
             pvalues = pair_matrix(order, a, b, holm(self.tests.single[:, k]), own=1.0)
             both = (pvalues <= self.alpha) & self._apart.loc[order, order].astype(bool)
-            made[name] = Ordering(way, order, pvalues, *cliques_with_letters(both))
+            groups = cliques(both)
+            made[name] = Ordering(way, order, pvalues, groups, letters(groups, order))
         return made
 
     @property
@@ -674,13 +674,6 @@ def compare_all_folds(
         options["dependent"] = "drop"
     of_study = study.folds.index.droplevel("fold").isin(study.values.index)
     study = replace(study, folds=study.folds[of_study])
-
-    def test(dataset: str) -> FoldComparison:
-        try:
-            return compare_folds(study, dataset, **options)
-        finally:
-            step()
-
-    tests, failed = on_each(study.datasets, test)
+    tests, failed = on_each(study.datasets, partial(compare_folds, study, **options), step)
     absent |= {f"folds.{dataset}": str(error) for dataset, error in failed.items()}
     return tests

@@ -226,10 +226,6 @@ class _Bets(NamedTuple):
             steps = np.log1p(np.maximum(BETS[:, None] * gains, -1.0))
         return np.logaddexp.reduce(np.cumsum(steps, axis=1) + np.log(SHARES)[:, None], axis=0)
 
-    def pvalue(self, centre: float, sign: int) -> float:
-        """One over the largest capital so far."""
-        return float(np.exp(-self.capital(centre, sign).max(initial=0.0)))
-
     def limit(self, level: float, sign: int) -> float:
         """The mean beyond which, downwards or, if the sign is -1, upwards, it is smaller."""
         if isnan(self.bound) or not len(self.values):
@@ -394,8 +390,10 @@ class _Looks(_Rows):
     margin and a bound, since those that are too small today may be judged tomorrow."""
 
     def _bets(self, centres: ArrayLike, sign: int) -> Array:
+        # one over the largest capital so far
         pairs = zip(self.bets, np.broadcast_to(centres, len(self.bets)), strict=True)
-        return np.array([bets.pvalue(centre, sign) for bets, centre in pairs])
+        most = [bets.capital(centre, sign).max(initial=0.0) for bets, centre in pairs]
+        return np.exp(-np.array(most))
 
     @cached_property
     def at_most(self) -> dict[str, Array]:

@@ -187,13 +187,37 @@ def _found(
 ) -> HierarchicalT:
     """The test of every pair, by its differences on each dataset."""
     probability(level, "credible_level")
+    ends = [(1 - level) / 2, (1 + level) / 2]
     table, shrunken = [], []
     frozen: dict[Any, None] = {}
     for (a, b), gaps in pairs.items():
-        row, by_dataset, constant = _test(gaps, np.array([rho[d] for d in gaps]), rope, level)
+        correlations = np.array([rho[d] for d in gaps])
+        data, constant = _data(gaps, correlations, checked_rope(rope, "the measure"))
         frozen |= dict.fromkeys(compress(gaps, constant))
-        table.append({"method_a": a, "method_b": b, "n": len(gaps), **row})
-        shrunken.append(pd.DataFrame({"method_a": a, "method_b": b, **by_dataset}))
+        found = posterior(data)
+        better = special.stdtr(found.freedom, (found.centre - rope) / found.among)
+        worse = special.stdtr(found.freedom, (-rope - found.centre) / found.among)
+        masses = np.stack([better, 1 - better - worse, worse])
+        largest = masses.argmax(axis=0)
+        row = {"method_a": a, "method_b": b, "n": len(gaps)}
+        row |= {f"p_{o}": float(p @ found.mass) for o, p in zip(OUTCOMES, masses, strict=True)}
+        row |= {f"share_{o}": found.mass[largest == i].sum() for i, o in enumerate(OUTCOMES)}
+        row["mean_difference"] = float(found.centre @ found.mass)
+        row["low"], row["high"] = _quantiles(found.centre, found.mass, ends).tolist()
+        table.append(row)
+        mu, mass = found.means()
+        limits = np.array([_quantiles(at, of, ends) for at, of in zip(mu, mass, strict=True)])
+        by_dataset = {
+            "method_a": a,
+            "method_b": b,
+            "dataset": pd.Index([*gaps], tupleize_cols=False),
+            "n": data.n,
+            "mean": data.mean,
+            "shrunken": (mu * mass).sum(axis=1),
+            "low": limits[:, 0],
+            "high": limits[:, 1],
+        }
+        shrunken.append(pd.DataFrame(by_dataset))
     rows = pd.DataFrame(table)
     told = []
     if frozen:
@@ -206,38 +230,6 @@ def _found(
         few = count(n_datasets, "dataset")
         told.append(f"{few} say little about how far the next one may differ from them.")
     return HierarchicalT(rows, pd.concat(shrunken, ignore_index=True), rope, level, tuple(told))
-
-
-def _test(
-    gaps: Mapping[Any, Array], rho: Array, rope: float, level: float
-) -> tuple[dict[str, float], pd.DataFrame, Bools]:
-    """One pair: the posterior, that of each dataset, and where differences do not vary."""
-    data, constant = _data(gaps, rho, checked_rope(rope, "the measure"))
-    found = posterior(data)
-    better = special.stdtr(found.freedom, (found.centre - rope) / found.among)
-    worse = special.stdtr(found.freedom, (-rope - found.centre) / found.among)
-    masses = np.stack([better, 1 - better - worse, worse])
-    largest = masses.argmax(axis=0)
-    ends = [(1 - level) / 2, (1 + level) / 2]
-    low, high = _quantiles(found.centre, found.mass, ends)
-    row = {
-        **{f"p_{o}": float(mass @ found.mass) for o, mass in zip(OUTCOMES, masses, strict=True)},
-        **{f"share_{o}": float(found.mass[largest == i].sum()) for i, o in enumerate(OUTCOMES)},
-        "mean_difference": float(found.centre @ found.mass),
-        "low": float(low),
-        "high": float(high),
-    }
-    mu, mass = found.means()
-    limits = np.array([_quantiles(at, of, ends) for at, of in zip(mu, mass, strict=True)])
-    by_dataset = {
-        "dataset": pd.Index([*gaps], tupleize_cols=False),
-        "n": data.n,
-        "mean": data.mean,
-        "shrunken": (mu * mass).sum(axis=1),
-        "low": limits[:, 0],
-        "high": limits[:, 1],
-    }
-    return row, pd.DataFrame(by_dataset), constant
 
 
 def _data(gaps: Mapping[Any, Array], rho: Array, rope: float) -> tuple[Data, Bools]:

@@ -464,15 +464,11 @@ def compare_profiles(
     asked = Request(profiles, family, alpha, declared, chosen, absent, warnings)
     parts = [OnDataset(asked, dataset) for dataset in profiles.datasets]
     # over all pairs of all datasets; pairs of methods that were not chosen count, too
-    worst = np.concatenate(
-        [
-            np.nan_to_num(part.along[part.n_folds > 0], nan=1.0).max(axis=1, initial=0.0)
-            for part in parts
-        ]
-    )
+    worst = np.concatenate([part.worst for part in parts])
     extra = sum(part.n_pairs - len(part.a) for part in parts)
     for part in parts:
-        part.correct(worst, extra)
+        at = part.n_folds > 0
+        part.pvalue[at] = stepped(part.along[at], worst, extra)
     options = {
         "kind": profiles.kind,
         "family": family,
@@ -578,7 +574,10 @@ class OnDataset:
         else:
             why = "no profile by fold: a test along the profile needs at least two folds"
             asked.absent[f"tests.{dataset}"] = why
-        if untested := int(np.isnan(self.along[self.n_folds > 0]).sum()):
+        tested = self.along[self.n_folds > 0]
+        #: Of each pair that was tested the largest p-value along the parameter.
+        self.worst = np.nan_to_num(tested, nan=1.0).max(axis=1, initial=0.0)
+        if untested := int(np.isnan(tested).sum()):
             self._warn(f"{untested} differences are the same in every fold and cannot be tested.")
 
     def _warn(self, *texts: str) -> None:
@@ -656,12 +655,6 @@ class OnDataset:
         for reason, n in lost.items():
             if n:
                 self.asked.absent[f"tests.{self.dataset}: {count(n, 'pair')}"] = reason
-
-    def correct(self, worst: Array, extra: int) -> None:
-        """Correct over all pairs, those tested and so many more."""
-        at = np.flatnonzero(self.n_folds)
-        if len(at):
-            self.pvalue[at] = stepped(self.along[at], worst, extra)
 
     @property
     def difference(self) -> Array:

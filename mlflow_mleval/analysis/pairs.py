@@ -308,12 +308,6 @@ def cliques(separated: pd.DataFrame) -> list[list[Any]]:
     return [separated.index[members].tolist() for members in sorted(map(sorted, groups))]
 
 
-def cliques_with_letters(separated: pd.DataFrame) -> tuple[list[list[Any]], dict[Any, str]]:
-    """The `cliques`, and the `letters` that show them; the methods of the frame are best first."""
-    groups = cliques(separated)
-    return groups, letters(groups, separated.index.tolist())
-
-
 def _all_cliques(together: AnyArray) -> list[list[int]]:
     """The maximal cliques; none at all where there are too many. Vertices come one by one; sets of
     them are bits of integers. networkx takes 10 s for 1,000 methods on a line, this .2 s."""
@@ -422,19 +416,14 @@ class PairTests(Reported):
     def pairs(self) -> pd.DataFrame:
         """One row a pair and measure, `COLUMNS` for every unit: difference (positive: a is better),
         n (units that both have), doubt (why not to trust the verdict, or why there is none)."""
-        return self.table[[*self._dataset, *COLUMNS]]
-
-    @property
-    def _dataset(self) -> list[str]:
-        """The column that says of which dataset a row is, where there is one."""
-        return ["dataset"] if "dataset" in self.table else []
+        return self.table[[name for name in ("dataset", *COLUMNS) if name in self.table]]
 
     @cached_property
     def by_pair(self) -> pd.DataFrame:
         """One row a pair: of the measure that separates it most, but separated on any."""
         table = self.table
         size = -table["statistic"].abs() if "statistic" in table else 0.0  # largest first
-        keys = [*self._dataset, *PAIR]
+        keys = [name for name in ("dataset", *PAIR) if name in table]
         apart = table.groupby(keys, sort=False)["separated"].transform("any")
         pairs = table.assign(size=size, separated=apart)
         strongest = pairs.sort_values(["pvalue_corrected", "pvalue", "size"], kind="stable")
@@ -518,9 +507,10 @@ class DatasetTests(PairTests):
 
 
 def on_each(
-    datasets: Iterable[str], test: Callable[[str], Kind]
+    datasets: Iterable[str], test: Callable[[str], Kind], step: Callable[[], object] = lambda: None
 ) -> tuple[dict[str, Kind], dict[str, Exception]]:
-    """The tests of each dataset, corrected over all of them together, and why others have none."""
+    """The tests of each dataset, corrected over all of them together, and why others have none;
+    after each a `step`."""
     tests = {}
     failed: dict[str, Exception] = {}
     for dataset in datasets:
@@ -530,6 +520,8 @@ def on_each(
             raise
         except (MlevalError, ValueError) as error:
             failed[dataset] = error
+        finally:
+            step()
     return jointly(tests), failed
 
 

@@ -318,8 +318,7 @@ def instance_tests(
     size = np.sqrt(moments.squares)
     size[size == 0] = 1.0
     statistic = np.abs(moments.total) / size
-    drawn = partial(_differences, sums, first, second, size)
-    counts = step_down(statistic, drawn, sums.shape[1])
+    counts = step_down(statistic, partial(_differences, sums, first, second, size), sums.shape[1])
     own, corrected = np.array([counts.own, counts.joint]) / sums.shape[1]
     at = [*bounded]
     by_score, joint, largest_score = _score_tests(

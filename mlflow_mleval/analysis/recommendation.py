@@ -126,9 +126,13 @@ class Frontier:
 def frontier(c: Comparison) -> Frontier | None:
     """Quality and cost of the methods by the same test at the same level, costs by their
     logarithms; None where the study holds no cost of them all."""
-    if (found := _first_cost(c)) is None or len(c.order) < 2:
+    cells = {"index": c.table.index, "columns": c.order}
+    tables = {cost: x.unstack().reindex(**cells) for cost, x in c.study.costs.items()}
+    # those that are known of all methods, and tell them apart
+    known = [cost for cost, x in tables.items() if x.notna().any().all() and x.nunique().max()]
+    if not known or len(c.order) < 2:
         return None
-    name, values = found
+    name, values = known[0], tables[known[0]]
     geometric = bool((values.isna() | (values > 0)).all(axis=None))
     cheap = -np.log(values) if geometric else -values
     mean, half, cheaper = -cheap.mean(), np.full(len(c.order), np.nan), set()
@@ -145,19 +149,10 @@ def frontier(c: Comparison) -> Frontier | None:
     ahead = Counter(a for a, _ in better | cheaper)
     table = quality.rename(columns={"mean": "quality"}).join(np.exp(ends) if geometric else ends)
     dominated = table.index.isin([b for _, b in better & cheaper])
-    on = [ahead[m] == len(c.order) - 1 for m in table.index]
+    on = table.index.map(ahead) == len(c.order) - 1
     return Frontier(
         name, table.assign(place=np.select([on, dominated], ["on", "off"], "open")), geometric
     )
-
-
-def _first_cost(c: Comparison) -> tuple[Any, pd.DataFrame] | None:
-    """The first cost that is known of all methods, and that tells them apart, by dataset."""
-    for name in c.study.costs:
-        table = c.study.costs[name].unstack().reindex(index=c.table.index, columns=c.order)
-        if table.notna().any().all() and table.nunique().max():
-            return name, table
-    return None
 
 
 # --------------------------------------------------------------------------------------------------
@@ -172,15 +167,10 @@ def runs_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
     of_cell = (study.runs["dataset"] == dataset) & (study.runs["method"] == method)
     runs = study.runs[of_cell].reset_index(drop=True)
     finished = runs.index[runs["status"] == "complete"] if "status" in runs else runs.index
-    values = _rows_of_cell(study.repeats, dataset, method)
+    values = rows_of_cell(study.repeats, dataset, method)
     if values.empty and (dataset, method) not in study.filled:
         values = study.values.loc[[(dataset, method)]]
     return runs.join(values.set_axis(finished)) if len(values) == len(finished) else runs
-
-
-def folds_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
-    """Folds x measures; empty where the cell has none."""
-    return _rows_of_cell(c.study.folds, dataset, method)
 
 
 def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
@@ -188,7 +178,7 @@ def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
     study, cell = c.study, (dataset, method)
     tables = {"value": study.values, "sd": study.spread, "standard_error": study.standard_errors}
     columns = {name: values.reindex([cell]).iloc[0] for name, values in tables.items()}
-    n = len(_rows_of_cell(study.repeats, *cell))
+    n = len(rows_of_cell(study.repeats, *cell))
     return pd.DataFrame(columns, study.values.columns).assign(n=n)
 
 
@@ -210,7 +200,7 @@ def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:
     return pd.DataFrame({**limits, "mean_a": first.mean(), "mean_b": second.mean(), "n": n})
 
 
-def _rows_of_cell(values: pd.DataFrame | None, dataset: str, method: str) -> pd.DataFrame:
+def rows_of_cell(values: pd.DataFrame | None, dataset: str, method: str) -> pd.DataFrame:
     """The rows of a cell in a table by (dataset, method, …); none where there is no such table."""
     if values is None:
         return pd.DataFrame()

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.measures.inputs import slices
-from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, Places, at_least_one
+from mlflow_mleval.validation import AnyArray, Array, Bools, Places, at_least_one
 
 #: Random sign changes where there are more than so many: beyond 14 units, for opposite ones give
 #: the same size.
@@ -317,12 +317,11 @@ class Sample:
         sums, sizes = sums[there], sizes[there]
         pairs, place, times = np.unique(sums + 1j * sizes, return_inverse=True, return_counts=True)
         if rounded and len(pairs) > _KINDS:
-
-            def part_of_range(values: Array, cells: int) -> Ints:
+            cells = np.zeros(len(sums), dtype=int)
+            for values, parts in ((sums, _CELLS), (sizes, _SIZES)):
                 low, width = values.min(), np.ptp(values)
-                return ((values - low) * ((cells - 1) / width if width else 0.0)).astype(int)
-
-            cells = part_of_range(sums, _CELLS) * _SIZES + part_of_range(sizes, _SIZES)
+                place = (values - low) * ((parts - 1) / width if width else 0.0)
+                cells = cells * parts + place.astype(int)
             _, place, times = np.unique(cells, return_inverse=True, return_counts=True)
             pairs = np.bincount(place, sums) / times + 1j * np.bincount(place, sizes) / times
         return cls(pairs.real, pairs.imag, times.astype(float), bound, rounded=rounded)

@@ -415,13 +415,12 @@ class OverFolds(Posthoc):
     head = "p (folds)"
     always = False
     by_unit = True
-    #: What it corrects over.
-    corrects: ClassVar[str] = "pairs and datasets"
     summary = (
         "tests the folds of each dataset and corrects over pairs and datasets; says nothing of "
         "other datasets"
     )
     sources: ClassVar[tuple[str, ...]] = ("Yıldız & Alpaydın 2014",)
+    sentence = "Tests over folds, corrected over pairs and datasets"
 
     by_dataset: Mapping[str, PairTests]
 
@@ -459,10 +458,6 @@ class OverFolds(Posthoc):
         return f"tests over the {self.over} of {count(len(self.by_dataset), 'dataset')}"
 
     @property
-    def sentence(self) -> str:
-        return f"Tests over {self.over}, corrected over {self.corrects}"
-
-    @property
     def about(self) -> str:
         n = len(self.by_dataset)
         these = f"these {n} datasets" if n > 1 else "this dataset"
@@ -477,9 +472,9 @@ class OverSeeds(OverFolds):
     title = "Tests over repeats"
     column = sort = "pvalue_repeats"
     head = "p (repeats)"
-    corrects = "pairs, measures and datasets"
     summary = (
         "tests the repeats of each dataset, measure by measure, and corrects over all these tests; "
         "says nothing of other datasets"
     )
     sources = ("Welch 1947", "Holm 1979")
+    sentence = "Tests over repeats, corrected over pairs, measures and datasets"

@@ -182,7 +182,8 @@ class Nemenyi(Posthoc):
     sentence = "Nemenyi's test on mean ranks"
 
     def run(self) -> NemenyiResult:
-        return nemenyi(self.tested.ranks, self.tested.alpha)
+        control = () if self.tested.control is None else (self.tested.control,)
+        return _by_mean_ranks(self.tested.ranks, self.tested.alpha, *control)
 
     @property
     def wording(self) -> str:
@@ -215,9 +216,6 @@ class BonferroniDunn(Nemenyi):
     summary = "the same for pairs with one control only"
     sources = ("Dunn 1961", "Demšar 2006")
     sentence = "The Bonferroni-Dunn test on mean ranks"
-
-    def run(self) -> NemenyiResult:
-        return bonferroni_dunn(self.tested.ranks, self.tested.control, self.tested.alpha)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -332,25 +330,21 @@ def signed_ranks(
         kinds, kind = np.unique(ranks, axis=0, return_inverse=True)
         for i, alike in enumerate(kinds):
             rows = kind.ravel() == i
-            tail[rows] = share_at_most(alike, int(least[rows].max()))[least[rows]]
+            limit = int(least[rows].max())
+            ways = np.zeros(limit + 1)  # by sum, how many subsets have it: exact below 2^53 subsets
+            ways[0] = 1.0
+            reach = 0
+            nonzero = alike[alike > 0].tolist()
+            for rank in nonzero:
+                reach = min(reach + rank, limit)
+                if rank <= reach:
+                    ways[rank : reach + 1] += ways[: reach + 1 - rank]
+            tail[rows] = np.ldexp(np.cumsum(ways), -len(nonzero))[least[rows]]
     else:
         deviation = np.sqrt((ranks.astype(float) ** 2).sum(axis=1)) / 2
         z = (least - total / 2) / np.where(deviation > 0, deviation, 1.0)
         tail = np.where(deviation > 0, ndtr(z), 1.0)
     return plus, total - plus, np.minimum(1.0, 2 * tail)
-
-
-def share_at_most(ranks: AnyArray, limit: int) -> AnyArray:
-    """Share of subsets of the ranks with sums of at most 0 .. `limit`; exact below 2^53 subsets."""
-    ranks = ranks[ranks > 0].tolist()
-    ways = np.zeros(max(limit, 0) + 1)
-    ways[0] = 1.0
-    reach = 0
-    for rank in ranks:
-        reach = min(reach + rank, limit)
-        if rank <= reach:
-            ways[rank : reach + 1] += ways[: reach + 1 - rank]
-    return np.ldexp(np.cumsum(ways), -len(ranks))
 
 
 def cannot_reject(
@@ -384,6 +378,7 @@ class Wilcoxon(Posthoc):
     head = "p"
     summary = "tests a pair of methods by itself, exactly with ties and zeros"
     sources: ClassVar[tuple[str, ...]] = ("Wilcoxon 1945", "Pratt 1959", "Benavoli et al. 2016")
+    wording = "Wilcoxon's signed ranks, Holm's correction"
 
     def run(self) -> PairwiseResult:
         return wilcoxon_pairs(self.tested.table, self.tested.control, self.tested.alpha)
@@ -391,10 +386,6 @@ class Wilcoxon(Posthoc):
     @property
     def unable(self) -> str:
         return " ".join(self.result.warnings)
-
-    @property
-    def wording(self) -> str:
-        return f"{self.title}, Holm's correction"
 
     @property
     def sentence(self) -> str:

@@ -490,8 +490,8 @@ def _open_table(columns: Sequence[Column], title: str, **more: Any) -> doc.Table
 
 
 def _cell(c: Comparison, base: str, method: str, dataset: str) -> list[Any]:
-    looks = (part.measures_of_cell, part.runs_of_cell, part.folds_of_cell)
-    values, runs, folds = (look(c, dataset, method) for look in looks)
+    values, runs = (look(c, dataset, method) for look in (part.measures_of_cell, part.runs_of_cell))
+    folds = part.rows_of_cell(c.study.folds, dataset, method)
     study, who, n = c.study, f"{name(method)} on {name(dataset)}", int(values["n"].iloc[0])
     imputed = [(dataset, method, m) in study.imputed for m in values.index]
     columns = [

@@ -14,7 +14,7 @@ from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.pairs import (
     PairTests,
     apart,
-    cliques_with_letters,
+    cliques,
     crossings,
     most_certain,
     not_put_below,
@@ -385,9 +385,8 @@ def data_over_datasets(c: Comparison) -> Data:
     unit = c.decides_over
     if unit and (c.deciding is None or c.deciding.over != unit):  # units where datasets cannot
         said = [c.decision, *(doc.plain(sentence.text) for sentence in decision.by_fold(c))]
-        cliques, _ = cliques_with_letters(apart(c.order, c.told_apart))
         rest |= {"decides": unit, "decision": " ".join(said), "separated": c.told_apart}
-        rest |= {"cliques": cliques}
+        rest |= {"cliques": cliques(apart(c.order, c.told_apart))}
     needed = c.needed_by
     if needed is not None:  # the many that nothing carries alone are not listed
         needed = needed[[bool(row.jackknife or row.companions) for row in needed.itertuples()]]
