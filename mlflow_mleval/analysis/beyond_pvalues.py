@@ -441,18 +441,18 @@ def beyond_pvalues(tested: Tested, order: list[str], rope: float = 0.01) -> Beyo
     """Probabilities of differences that matter, equivalence, and how many datasets it would take;
     `order` has the best method first."""
     n, shown = len(tested.table), order[:MOST]
-
-    def curve() -> PowerCurve:
-        # of the best two methods, or the best and the control
-        two = order[0], order[1] if tested.control in (None, order[0]) else tested.control
-        level = level_of_a_pair(tested.flows, tested.alpha, tested.control, tested.seed)
-        least, d = datasets_needed(tested.alpha), tested.flows[two[0]] - tested.flows[two[1]]
-        return power_curve(d, two, level=level, least=least, seed=tested.seed)
-
+    # the best two methods, or the best and the control
+    two = order[0], order[1] if tested.control in (None, order[0]) else tested.control
     parts: dict[str, Callable[[], Any]] = {
         "bayes": lambda: bayes_of(tested, shown, rope),
         "equivalence": lambda: equivalence(tested.table[shown], rope, alpha=tested.alpha),
-        "curve": curve,
+        "curve": lambda: power_curve(
+            tested.flows[two[0]] - tested.flows[two[1]],
+            two,
+            level=level_of_a_pair(tested.flows, tested.alpha, tested.control, tested.seed),
+            least=datasets_needed(tested.alpha),
+            seed=tested.seed,
+        ),
     }
     absent: dict[str, str] = {}
     if n < 2:

@@ -416,15 +416,7 @@ def sensitivity(
     chosen["drop_constant"] = drop_constant
     complete = study.complete()
     names = [x if isinstance(x, str) else "given" for x in (preference, weights)]
-    tried = []
-
-    def examine(by: Study, flows: WeighedFlows, varies: str, how: list[str], asked: bool) -> None:
-        ranking = mean_ranking(flows).reindex(study.methods).rename_axis("method")
-        columns, n = ranking[["rank", "phi", "mean_rank"]], len(by.datasets)
-        function, weighed = how
-        tried.append(Scenario(varies, function, weighed, by.missing, n, asked, columns, by, flows))
-
-    examine(complete, fuse(complete, **chosen).flows, "function", names, True)
+    tried = [("function", names, complete, fuse(complete, **chosen).flows)]
     impossible: dict[str, str] = {}
     others = [name for name in MISSING if name not in ("error", study.missing)]
     for policy in others if study.gaps() else []:
@@ -434,14 +426,20 @@ def sensitivity(
         except (MlevalError, ValueError) as error:
             impossible[policy] = str(error)
         else:
-            examine(other, flows, "policy", names, False)
+            tried.append(("policy", names, other, flows))
     for function in PREFERENCES:
         by_measure = study_flows(complete, function, **(thresholds if function == names[0] else {}))
         for scheme in WEIGHTS:
             if [function, scheme] != names:
                 flows = by_measure.weigh(scheme, drop_constant)
-                examine(complete, flows, "function", [function, scheme], False)
-    return Sensitivity(tried, impossible)
+                tried.append(("function", [function, scheme], complete, flows))
+    scenarios = []
+    for i, (varies, (function, weighed), by, flows) in enumerate(tried):  # the first as asked
+        ranking = mean_ranking(flows).reindex(study.methods).rename_axis("method")
+        columns, n = ranking[["rank", "phi", "mean_rank"]], len(by.datasets)
+        how = varies, function, weighed, by.missing, n, i == 0
+        scenarios.append(Scenario(*how, columns, by, flows))
+    return Sensitivity(scenarios, impossible)
 
 
 @dataclass(frozen=True)

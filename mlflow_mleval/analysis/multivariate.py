@@ -412,7 +412,7 @@ def hotelling(
         swapped = samples[0][:, independent]
         largest = np.abs(swapped).max(axis=0)
         base = linalg.orth(swapped / np.where(largest > 0, largest, 1.0))
-        # how often the sum is at least as long, whatever the measures it is made of
+        # the share of swaps under which the sum of the rows is at least as long
         lengths = (Signs(len(base), SWAPS, seed).sums(base) ** 2).sum(axis=1)
         pvalue = float(share(lengths, lengths[0]))
     mean, direction, error = found.difference[0], found.direction[0], found.error[0]
