@@ -164,8 +164,9 @@ def test_bonferroni_dunn_compares_with_the_control_only():
     assert result.pvalues.drop("C4.5").drop(columns="C4.5").isna().all(axis=None)
     z = (3.142857142857143 - 2.0) / np.sqrt(4 * 5 / (6 * 14))
     assert result.pvalues.loc["C4.5", "C4.5+m"] == pytest.approx(3 * 2 * stats.norm.sf(z))
-    with pytest.raises(ValueError, match="`control` must be one of the methods"):
-        bonferroni_dunn(-DEMSAR, "C5.0")
+    for control in ("C5.0", None):
+        with pytest.raises(ValueError, match="`control` must be one of the methods"):
+            bonferroni_dunn(-DEMSAR, control)
 
 
 # four ways of assembling a product, nine assemblers: Skillings & Mack (1981), Table 1

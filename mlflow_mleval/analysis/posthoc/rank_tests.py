@@ -203,6 +203,8 @@ def bonferroni_dunn(
     >>> round(result.critical_difference, 4), result.significant_pairs
     (1.1207, [('a', 'c')])
     """  # noqa: E501
+    if control is None:
+        raise ValueError("`control` must be one of the methods, got None. `nemenyi` takes none.")
     return _by_mean_ranks(ranks, alpha, control)
 
 
