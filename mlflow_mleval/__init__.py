@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -63,25 +62,18 @@ __all__ = ["__version__", *sorted(_PUBLIC)]
 _WHERE = {**stats.WHERE, **losses.WHERE, **_ALSO, **_PUBLIC}  #: all that can be asked for
 
 
-def _maker(module: str, name: str) -> Callable[..., Any]:
-    def make(*args: Any, **options: Any) -> Any:
-        return getattr(import_module(f"{__name__}.{module}"), name)(*args, **options)
-
-    return make
-
-
 # Results stand below the reports of them; only here, above all layers, do the two meet.
-package.makers.report = _maker("report.content", "document_of")
-package.makers.detail = _maker("report.content.study_report", "detail_document")
-package.makers.plot = _maker("report.displays", "plot")
+package.makers.report = "report.content:document_of"
+package.makers.detail = "report.content.study_report:detail_document"
+package.makers.plot = "report.displays:plot"
 
 
 def __getattr__(name: str) -> Any:
     where = _WHERE.get(name)
     if where is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f"{__name__}.{where}")
-    value = module if name == where else getattr(module, name)
+    is_module = name == where
+    value = import_module(f"{__name__}.{where}") if is_module else package.imported(where, name)
     globals()[name] = value
     return value
 

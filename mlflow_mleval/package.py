@@ -30,11 +30,18 @@ class Later:
         return getattr(self, name)
 
 
+def imported(home: str, name: str = "") -> Any:
+    """What has the name in a module of the package, which is loaded for it; ``module:other`` where
+    it is called otherwise there."""
+    module, _, called = home.partition(":")
+    return getattr(import_module(f"mlflow_mleval.{module}"), called or name)
+
+
 def lazily(
     module: str, where: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a module whose names load on first use: each from a
-    module of the package, where ``module:other`` says that it is called otherwise there."""
+    """``__getattr__`` and ``__dir__`` of a module whose names load on first use, by what
+    `imported` takes for each."""
     names = sorted(where)
 
     def __getattr__(name: str) -> Any:
@@ -42,13 +49,12 @@ def lazily(
             raise AttributeError(
                 f"module {module!r} has no attribute {name!r}; it has {', '.join(names)}"
             )
-        home, _, called = where[name].partition(":")
-        return getattr(import_module(f"mlflow_mleval.{home}"), called or name)
+        return imported(where[name], name)
 
     return __getattr__, lambda: names
 
 
-#: By the name of a method of results, what makes its document or drawing; the package fills it in.
+#: By the name of a method of results, where its document or drawing is made; the package says it.
 makers = SimpleNamespace()
 
 
@@ -64,7 +70,7 @@ class Reported:
         provenance : mapping, optional
             What reproduces it: command, versions, run ids …; told at the end.
         """
-        return makers.report(self, provenance)
+        return imported(makers.report)(self, provenance)
 
     def _repr_html_(self) -> str:
         """What a notebook shows of the result."""
@@ -107,7 +113,8 @@ class Plotted(Reported):
         ValueError
             There is no such kind or dataset.
         """
-        return makers.plot(self, kind, ax, **options)
+        made: Display = imported(makers.plot)(self, kind, ax, **options)
+        return made
 
 
 class Detailed(Plotted):
@@ -150,4 +157,4 @@ class Detailed(Plotted):
                 f"method={method!r}, dataset={dataset!r}, against={against!r}."
             )
         names = {"method": method, "dataset": dataset, "against": against}
-        return makers.detail(self, provenance or {}, **names)
+        return imported(makers.detail)(self, provenance or {}, **names)

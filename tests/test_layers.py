@@ -30,7 +30,7 @@ LAYERS = [
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 #: What loads modules by their names: the texts of a file that calls one of them may be names.
-LOADERS = {"import_module", "lazily"}
+LOADERS = {"import_module", "lazily", "imported"}
 
 
 class Import(NamedTuple):

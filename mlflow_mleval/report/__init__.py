@@ -1,9 +1,9 @@
 """What results say, and the formats of it: each is a function of a module, `render(document,
 width)` if it has but one, and its line here."""
 
-from importlib import import_module
-from types import ModuleType
 from typing import Any, NamedTuple
+
+from mlflow_mleval.package import imported
 
 # --------------------------------------------------------------------------------------------------
 # The formats of a document.
@@ -37,12 +37,9 @@ FILES = {name: f"report.{made.suffixes[0]}" for name, made in _FORMATS.items() i
 
 
 def render(document: Any, format: str, width: int) -> str:
-    made: str = getattr(renderer(format), _FORMATS[format].function)(document, width)
-    return made
-
-
-def renderer(format: str) -> ModuleType:
-    """The module that writes a format; a ValueError where there is no such format."""
+    """The document in the format; a ValueError where there is no such format."""
     if format not in _FORMATS:
         raise ValueError(f"`format` must be one of {', '.join(FORMATS)}, got {format!r}.")
-    return import_module(f"mlflow_mleval.report.{_FORMATS[format].module}")
+    module, _, function, _ = _FORMATS[format]
+    made: str = imported(f"report.{module}", function)(document, width)
+    return made

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from mlflow_mleval.report import render, renderer
+from mlflow_mleval.package import imported
+from mlflow_mleval.report import render
 from mlflow_mleval.report.blocks import (
     PAGE,
     PAPER,
@@ -145,14 +146,14 @@ class Document:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it unrounded, of dicts, lists, text, numbers and None only: what JSON holds."""
-        return renderer("json").as_dict(self)
+        made: dict[str, Any] = imported("report.data", "as_dict")(self)
+        return made
 
     def figures(self) -> dict[str, str]:
         """Every drawing by its title, as an SVG file of its own."""
+        standalone = imported("report.html", "standalone")
         blocks = [block for section in self.sections for block in section.linear(PAGE)]
-        return {
-            b.svg.title: renderer("html").standalone(b.svg) for b in blocks if isinstance(b, Figure)
-        }
+        return {b.svg.title: standalone(b.svg) for b in blocks if isinstance(b, Figure)}
 
     def files(self) -> dict[str, str]:
         """``report.json`` and every table as CSV, by file name: what lies beside a report."""
@@ -160,14 +161,14 @@ class Document:
 
     def parts(self) -> dict[str, Callable[[], Iterable[str]]]:
         """The same, each file made when it is called, and in pieces: together they can be large."""
-        data = renderer("json")
+        to_csv, pieces = (imported("report.data", name) for name in ("to_csv", "pieces"))
         tables = {f"{name}.csv": frame for name, frame in self.frames().items() if len(frame)}
 
         def written(frame: pd.DataFrame) -> list[str]:
-            return [data.to_csv(frame)]
+            return [to_csv(frame)]
 
         made = {name: partial(written, frame) for name, frame in tables.items()}
-        return {"report.json": partial(data.pieces, self), **made}
+        return {"report.json": partial(pieces, self), **made}
 
     def _repr_html_(self) -> str:
         """In a frame, so that the notebook's style and the page's leave each other alone."""

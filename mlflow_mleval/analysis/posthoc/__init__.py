@@ -5,8 +5,9 @@ A new test joins the list; `max_t` has what all of them are made of.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from mlflow_mleval.package import imported
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.posthoc.max_t import Posthoc, Tested
@@ -33,7 +34,7 @@ def asked_names() -> list[str]:
 
 def tests() -> list[type[Posthoc]]:
     """Every test, in the order of the list."""
-    return [getattr(import_module(f"{__name__}.{module}"), name) for _, module, name in _TESTS]
+    return [imported(f"analysis.posthoc.{module}", name) for _, module, name in _TESTS]
 
 
 def make_tests(tested: Tested, asked: str) -> list[Posthoc]:

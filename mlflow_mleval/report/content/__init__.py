@@ -1,9 +1,9 @@
 """What results say, one module a topic: results in, sections of a document out, with their
 sentences, tables and figures."""
 
-from importlib import import_module
 from typing import Any
 
+from mlflow_mleval.package import imported
 from mlflow_mleval.report.blocks import Provenance
 from mlflow_mleval.report.document import Document
 
@@ -26,5 +26,5 @@ _DOCUMENTS = {
 def document_of(result: Any, provenance: Provenance | None = None) -> Document:
     """What a result says, ready for every format; `provenance` is what reproduces it."""
     module, function = _DOCUMENTS[type(result).__name__]
-    made = getattr(import_module(f"{__name__}.{module}"), function)
+    made = imported(f"report.content.{module}", function)
     return made(result, provenance or {})

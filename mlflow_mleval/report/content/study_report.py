@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from importlib.resources import files
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -20,6 +19,7 @@ from mlflow_mleval.analysis.recommendation import decision as decide
 from mlflow_mleval.analysis.recommendation import question as ask
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.package import imported
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, Column, Data, Frames, listed, name
 from mlflow_mleval.report.content import decision, ranking, units
@@ -238,7 +238,7 @@ def _of_profiles(part: str, otherwise: Any) -> Callable[[Comparison], Any]:
     def of(c: Comparison) -> Any:
         if c.profiles is None:
             return otherwise
-        return getattr(import_module(f"{__package__}.profiles"), part)(c.profiles)
+        return imported("report.content.profiles", part)(c.profiles)
 
     return of
 
