@@ -78,17 +78,18 @@ class UndirectedError(ChoiceError, MeasureError, NoRunsError):
         """To take suggested directions, or either one for metrics that need one and have none."""
         silent = [m for m in metrics if m not in suggested] if every or not suggested else []
         more = {"directions": "proposed"} if suggested else {}
-
-        def told(better: Mapping[str, str]) -> str:
+        ways = list[tuple[str, dict[str, Any]]]()
+        for declared in ("max", "min") if silent else ("",):
+            better = {**suggested, **dict.fromkeys(silent, declared)}
             sides = (("larger", "max"), ("smaller", "min"))
             named = [(size, [m for m in better if better[m] == way]) for size, way in sides]
             values = (f"{size} values of {some(measures)}" for size, measures in named if measures)
-            return f"take {' and '.join(values)} for the better ones"
-
-        if not silent:
-            return [(f"{told(suggested)}, as suggested", more)]
-        ways = (({**suggested, **dict.fromkeys(silent, way)}, way) for way in ("max", "min"))
-        return [(told(better), {f"{way}imize": silent, **more}) for better, way in ways]
+            what = f"take {' and '.join(values)} for the better ones"
+            if silent:
+                ways.append((what, {f"{declared}imize": silent, **more}))
+            else:
+                ways.append((f"{what}, as suggested", more))
+        return ways
 
 
 class ImportFileError(MlevalError):

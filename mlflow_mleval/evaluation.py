@@ -60,7 +60,6 @@ from mlflow_mleval.measures.sums import (
 from mlflow_mleval.package import Reported
 from mlflow_mleval.sentences import Message
 from mlflow_mleval.validation import (
-    Array,
     binary_matrix,
     column_names,
     from_tensor,
@@ -511,7 +510,7 @@ def evaluate(
     refuse_keywords(evaluate, hierarchy_options, hierarchical.OPTIONS)
     one_of(conventions, "conventions", CONVENTIONS)
     y_true, y_score, y_pred = map(from_tensor, (y_true, y_score, y_pred))
-    h = None if hierarchy is None else _hierarchy_given(hierarchy)
+    h = hierarchy if isinstance(hierarchy, Hierarchy | None) else Hierarchy(hierarchy)
     index = own_index = y_true.index if isinstance(y_true, (pd.DataFrame, pd.Series)) else None
     if are_lists(y_true, y_score):
         own_index = None
@@ -542,33 +541,25 @@ def evaluate(
         if pred is None and h is not None:
             pred = predicted(matrices.score, cut)
         of_labels = matrices.true, pred, matrices.score
-    each = _weights_of(sample_weight, matrices.true.shape[0], index)
+    n = matrices.true.shape[0]
+    each = None if sample_weight is None else instance_weights(sample_weight, n, index)
     further, identity = of_label_matrices(
         *of_labels, names, h, hierarchy_options, tuple(matrices.asked), zeros=one_label
     )
     matrices = replace(matrices, further=further, weights=each, conventions=conventions)
     if h is not None and each is None and _OVER_THRESHOLDS.intersection(matrices.asked):
         matrices = replace(matrices, classes=classes_above(names, h, matrices.propensities))
+    given = {"y_score": y_score, "y_pred": y_pred, "sample_weight": each}
     return Evaluation(
         label_names=names,
-        inputs=_given(y_score=y_score, y_pred=y_pred, sample_weight=each),
         conventions=conventions,
         threshold=tuple(cut.tolist()) if isinstance(cut, np.ndarray) else cut,
         hierarchy=identity,
         taxonomy=h,
         asked=tuple(matrices.asked),
         propensities=getattr(matrices.propensities, "identity", None),
-        **_summed(matrices, folds, fit_time, predict_time, instances, own_index, sum_part),
+        **_summed(matrices, given, folds, fit_time, predict_time, instances, own_index, sum_part),
     )
-
-
-def _hierarchy_given(given: Hierarchy | nx.DiGraph) -> Hierarchy:
-    return given if isinstance(given, Hierarchy) else Hierarchy(given)
-
-
-def _given(**inputs: Any) -> tuple[str, ...]:
-    """The names of those that are there."""
-    return tuple(name for name, value in inputs.items() if value is not None)
 
 
 _OVER_THRESHOLDS = frozenset({"f_max", "s_min"})  #: measures that need the classes above each label
@@ -612,6 +603,7 @@ def _set_inputs(
 
 def _summed(
     matrices: Inputs,
+    given: Mapping[str, Any],
     folds: Any,
     fit_time: Any,
     predict_time: Any,
@@ -619,7 +611,8 @@ def _summed(
     index: pd.Index | None,
     sum_part: SumPart = sum_rows,
 ) -> dict[str, Any]:
-    """What an Evaluation holds of the rows, made in one pass over them."""
+    """What an Evaluation holds of the rows, made in one pass over them, and which of the inputs
+    were given."""
     seconds = {"fit_time": fit_time, "predict_time": predict_time}
     sums, table, truth = sum_folds(matrices, folds, seconds, instances, sum_part)
     if table is not None and index is not None:
@@ -627,6 +620,7 @@ def _summed(
     weights = matrices.weights
     known = instances and matrices.flat and (weights is None or weights.any())
     return {
+        "inputs": tuple(name for name, value in given.items() if value is not None),
         "sums": sums,
         "instances": table,
         "instance_truth": truth,
@@ -695,7 +689,7 @@ def evaluate_hierarchical(
     """  # noqa: E501
     refuse_keywords(evaluate_hierarchical, hierarchy_options, hierarchical.OPTIONS)
     same_axes(pred_sets, "pred_sets", true_sets, "true_sets")
-    h = _hierarchy_given(h)
+    h = h if isinstance(h, Hierarchy) else Hierarchy(h)
     true, pred = h.indicator(true_sets, "true_sets"), h.indicator(pred_sets, "pred_sets")
     if true.shape != pred.shape:
         raise ValueError(
@@ -705,27 +699,18 @@ def evaluate_hierarchical(
     asked, chosen = requested(hierarchy_options.pop("measures", None), CLASS_SETS, True)
     hierarchy_options |= chosen
     index = true_sets.index if isinstance(true_sets, pd.Series) else None
-    each = _weights_of(sample_weight, true.shape[0], index)
+    n = true.shape[0]
+    each = None if sample_weight is None else instance_weights(sample_weight, n, index)
     further, identity = of_class_sets(true, pred, h, hierarchy_options, asked)
     matrices = Inputs(true, pred=pred, flat=False, further=further, weights=each)
+    given = {"pred_sets": pred, "sample_weight": each}
     return Evaluation(
         label_names=tuple(h.nodes),
-        inputs=_given(pred_sets=pred, sample_weight=each),
         hierarchy=identity,
         taxonomy=h,
         asked=asked,
-        **_summed(matrices, folds, fit_time, predict_time, instances, index),
+        **_summed(matrices, given, folds, fit_time, predict_time, instances, index),
     )
-
-
-def _weights_of(sample_weight: Any, n: int, index: pd.Index | None) -> Array | None:
-    """The weights of the instances, in their order; None where each counts once."""
-    if sample_weight is None:
-        return None
-    if isinstance(sample_weight, pd.Series) and index is not None and len(index) == n:
-        own, theirs = (pd.DataFrame(index=part) for part in (sample_weight.index, index))
-        same_axes(own, "sample_weight", theirs, "y_true")
-    return instance_weights(sample_weight, n)
 
 
 # ---- batches and their merging -------------------------------------------------------------------

@@ -46,26 +46,22 @@ def quoted(value: object) -> str:
     return repr(text if len(text) <= 60 else f"{text[:40]}…{text[-15:]}")
 
 
-def nearest(wrong: Iterable[object], names: Iterable[object]) -> list[str]:
-    """The names that were probably meant, however they are spelled; none where nothing is near.
-    >>> nearest(["ndgc_at_5", "Hamming loss", "latency"], ["ndcg_at_5", "hamming_loss", "f1"])
-    ['ndcg_at_5', 'hamming_loss']
+def did_you_mean(wrong: Iterable[object], names: Iterable[object]) -> str:
+    """A question to stand behind the sentence that says what is wrong: the names that were probably
+    meant, however they are spelled; empty if nothing is near.
+    >>> did_you_mean(["ndgc_at_5", "Hamming loss", "latency"], ["ndcg_at_5", "hamming_loss", "f1"])
+    " Did you mean 'ndcg_at_5', 'hamming_loss'?"
     """
     plain = {_plain_name(name): str(name) for name in names}
     wrong = list(map(str, wrong))
     near = (get_close_matches(_plain_name(name), plain, n=1, cutoff=0.7) for name in wrong)
     meant = dict.fromkeys(plain[name] for matches in near for name in matches)
-    return [name for name in meant if name not in wrong]
+    others = [repr(name) for name in meant if name not in wrong]
+    return f" Did you mean {some(others)}?" if others else ""
 
 
 def _plain_name(name: object) -> str:
     return re.sub(r"[\s-]+", "_", str(name).lower())
-
-
-def did_you_mean(wrong: Iterable[object], names: Iterable[object]) -> str:
-    """A question to stand behind the sentence that says what is wrong; empty if nothing is near."""
-    near = nearest(wrong, names)
-    return f" Did you mean {some(map(repr, near))}?" if near else ""
 
 
 def count(n: int, noun: str) -> str:
@@ -191,7 +187,7 @@ class Argument:
 class Message(str):
     """A text with arguments, in the words of Python; `worded` gives those of another surface.
     >>> message = Message("Choose ", Argument("missing", "worst"), ".")
-    >>> message, message.worded(lambda argument: f"--{argument.name} {argument.plain}")
+    >>> message, worded(message, lambda argument: f"--{argument.name} {argument.plain}")
     ("Choose `missing='worst'`.", 'Choose --missing worst.')
     """
 
@@ -209,10 +205,6 @@ class Message(str):
     def __str__(self) -> str:
         return self  # so that str(error) is still a Message
 
-    def worded(self, word: Wording) -> str:
-        parts = (word(part) if isinstance(part, Argument) else str(part) for part in self.parts)
-        return "".join(parts)
-
 
 Wording = Callable[[Argument], str]  #: how a surface says an argument
 #: How one says which way a metric is better.
@@ -229,7 +221,8 @@ PROPOSED = Message(Argument("directions", "proposed"))
 def worded(text: object, word: Wording) -> str:
     """A text, or that of an error, in the words of a surface."""
     message = str(text)
-    return message.worded(word) if isinstance(message, Message) else message
+    parts = message.parts if isinstance(message, Message) else [message]
+    return "".join(word(part) if isinstance(part, Argument) else str(part) for part in parts)
 
 
 def argument_of(error: Exception) -> str:

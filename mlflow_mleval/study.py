@@ -410,7 +410,12 @@ class Study(Reported):
         wanted = expand(measures) if measures is not None else self.measures
         _refuse_unknown("measure", wanted, self.measures)
         chosen = without(wanted, exclude)
-        values = _rows_of(_rows_of(self.values[chosen], 1, methods), 0, datasets)
+        values = self.values[chosen]
+        for level, what, names in ((1, "method", methods), (0, "dataset", datasets)):
+            if names is not None:
+                kept, there = [*names], values.index.get_level_values(level)
+                _refuse_unknown(what, kept, sorted({*there}), IncomparableRunsError)
+                values = values[there.isin(kept)]
         folds, repeats = (_matching(table, values) for table in (self.folds, self.repeats))
         source = dict(self.source)
         if chosen != self.measures and "measures_by" in source:
@@ -481,12 +486,14 @@ class Study(Reported):
             ways = {m: "max" if self.directions[m] == "min" else "min" for m in full}
             worst = full.groupby(level=0, sort=False).agg(ways)
             values = full.fillna(worst.reindex(full.index, level=0))
-            if empty := dict.fromkeys((d, m) for d, _, m in _holes(values)):
+            unknown, empty = (table.isna().stack() for table in (worst, full))
+            if unknown.any():
+                lacking = some(f"{m} on {d}" for d, m in unknown.index[unknown])
                 raise MissingResultsError(
-                    f"no method has a value of {some(f'{m} on {d}' for d, m in empty)}, so there "
-                    "is no worst one to use. Leave out the dataset or the measure."
+                    f"no method has a value of {lacking}, so there is no worst one to use. Leave "
+                    "out the dataset or the measure."
                 )
-            imputed = frozenset(_holes(full))
+            imputed = frozenset(empty.index[empty])
             return replace(self, values=values, missing=policy, filled=tuple(gaps), imputed=imputed)
         level, what = (0, "dataset") if policy == "drop-datasets" else (1, "method")
         lost = grouped((gap[level], gap[1 - level]) for gap in gaps)
@@ -511,12 +518,6 @@ def without(measures: Sequence[str], exclude: Iterable[str]) -> list[str]:
     return left
 
 
-def _holes(values: pd.DataFrame) -> pd.Index:
-    """Dataset, method and measure of each empty cell."""
-    empty = values.isna().stack()
-    return empty.index[empty]
-
-
 def _refuse_unknown(
     what: str, names: Iterable[str], there: Sequence[str], error: type[Exception] = MeasureError
 ) -> None:
@@ -525,16 +526,6 @@ def _refuse_unknown(
         has = some(there) or "none"
         guess = did_you_mean(unknown, there)
         raise error(f"the study has no {what} {some(map(repr, unknown))}; it has {has}.{guess}")
-
-
-def _rows_of(values: pd.DataFrame, level: int, names: Iterable[str] | None) -> pd.DataFrame:
-    """The rows of these datasets (level 0) or methods (1); all where there are no names."""
-    if names is None:
-        return values
-    chosen, there = list(names), values.index.get_level_values(level)
-    what = ("dataset", "method")[level]
-    _refuse_unknown(what, chosen, sorted({*there}), IncomparableRunsError)
-    return values[there.isin(chosen)]
 
 
 def _matching(table: pd.DataFrame | None, values: pd.DataFrame) -> pd.DataFrame | None:

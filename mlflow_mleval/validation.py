@@ -164,14 +164,35 @@ def binary_matrix(value: Any, name: str) -> Any:
     """A label matrix N x K as booleans, dense or CSR without stored zeros, as it came; else the
     errors of `matrix_shape`."""
     array = matrix_shape(value, name)
-    if sparse.issparse(array):
-        ones = _binary(array.data, array, name)
-        labels = type(array)((ones, array.indices, array.indptr), shape=array.shape)
-        if not ones.all():
-            labels = labels.copy()
-            labels.eliminate_zeros()
-        return labels
-    return _binary(array, array, name)
+    is_sparse = sparse.issparse(array)
+    values = ones = array.data if is_sparse else array
+    if values.dtype != bool:
+        ones = np.empty(values.shape, dtype=bool)
+        step = max(1, 2**16 * len(values) // max(values.size, 1))
+        # blocks of rows that stay in the cache, two to three times faster
+        for start in range(0, len(values), step):
+            part = values[start : start + step]
+            mark = ones[start : start + step]
+            np.not_equal(part, 0, out=mark)
+            if part.dtype.kind in "ui":  # one pass: a negative number is a huge one
+                exact = part.view(part.dtype.str.replace("i", "u")).max() <= 1
+            else:
+                exact = (mark == (part == 1)).all()
+            if exact:
+                continue
+            wrong = np.flatnonzero(((values != 0) & (values != 1)).ravel())
+            raise ValueError(
+                f"`{name}` must hold only 0 and 1, got {cells(array, wrong)}. Scores belong in "
+                "`y_score`, one class for each instance in a vector; measurements of a regression "
+                "are not evaluated."
+            )
+    if not is_sparse:
+        return ones
+    labels = type(array)((ones, array.indices, array.indptr), shape=array.shape)
+    if not ones.all():
+        labels = labels.copy()
+        labels.eliminate_zeros()
+    return labels
 
 
 def score_matrix(value: Any) -> Any:
@@ -280,8 +301,12 @@ def groups(values: Any, name: str, n_rows: int) -> dict[Hashable, slice | Ints]:
     return dict(zip(keys.tolist(), rows, strict=True))
 
 
-def instance_weights(value: Any, n_rows: int) -> Array:
-    """One finite weight an instance, not negative; else a TypeError or ValueError."""
+def instance_weights(value: Any, n_rows: int, index: pd.Index | None = None) -> Array:
+    """One finite weight an instance, not negative, in the order of their index if they have one;
+    else a TypeError or ValueError."""
+    if isinstance(value, pd.Series) and index is not None and len(index) == n_rows:
+        own, theirs = (pd.DataFrame(index=part) for part in (value.index, index))
+        same_axes(own, "sample_weight", theirs, "y_true")
     given = np.asarray(value)
     try:
         if given.dtype.kind not in "biufO":
@@ -335,32 +360,6 @@ def _from_objects(array: AnyArray, name: str) -> Array:
                 f"{_SETS_HINT}"
             )
     return array.astype(float)
-
-
-def _binary(values: AnyArray, matrix: Any, name: str) -> AnyArray:
-    """The values of the matrix, or those that it stores if it is sparse, as booleans."""
-    if values.dtype == bool:
-        return values
-    ones = np.empty(values.shape, dtype=bool)
-    step = max(1, 2**16 * len(values) // max(values.size, 1))
-    # blocks of rows that stay in the cache, two to three times faster
-    for start in range(0, len(values), step):
-        part = values[start : start + step]
-        mark = ones[start : start + step]
-        np.not_equal(part, 0, out=mark)
-        if part.dtype.kind in "ui":  # one pass: a negative number is a huge one
-            exact = part.view(part.dtype.str.replace("i", "u")).max() <= 1
-        else:
-            exact = (mark == (part == 1)).all()
-        if exact:
-            continue
-        wrong = np.flatnonzero(((values != 0) & (values != 1)).ravel())
-        raise ValueError(
-            f"`{name}` must hold only 0 and 1, got {cells(matrix, wrong)}. Scores belong in "
-            "`y_score`, one class for each instance in a vector; measurements of a regression "
-            "are not evaluated."
-        )
-    return ones
 
 
 def cells(matrix: Any, wrong: Ints) -> str:
