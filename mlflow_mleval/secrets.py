@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from html.entities import codepoint2name
+from itertools import product
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import unquote, unquote_plus
@@ -68,16 +69,23 @@ def masked(uri: str) -> str:
     return start + who + head + mark + "&".join(parts)
 
 
-def redacted(text: str, *uris: str) -> str:
+def redacted(text: str, *uris: str, typed: bool = False) -> str:
     """A message without the secrets of the URIs and of this machine, however they are spelled, and
-    those of any other URI or header; one that reads like a word is hidden as a word only."""
-    return _redacted(text, uris, words=True)
-
-
-def without_passwords(text: str, *uris: str) -> str:
-    """What somebody typed, fit to be shown: a secret that reads like a word stays, for there it
-    more likely names a method or a value."""
-    return _redacted(text, uris, words=False)
+    those of any other URI or header; one that reads like a word is hidden as a word only, and stays
+    in what somebody typed, for there it more likely names a method or a value."""
+    of_machine = (value for name, value in os.environ.items() if _URIS.fullmatch(name))
+    addresses = {*uris, *_met, *of_machine}
+    shown = {uri: fit for uri in addresses if (fit := masked(uri)) != uri}
+    # An address that is fit to be shown stays whole, even where a secret is also its user or host.
+    shown |= {fit: fit for fit in map(masked, addresses) if "://" in fit}
+    secrets = _all_secrets(addresses, words=not typed)
+    if shown or secrets:
+        longest_first = tuple(sorted(shown, key=len, reverse=True))
+        pattern = _any_of(longest_first, secrets)
+        text = pattern.sub(lambda hit: shown.get(hit[0], HIDDEN), text)
+    text = _IN_TEXT.sub(lambda hit: f"{hit[1]}{_masked_login(hit[1], hit[2])}@", text)
+    text = _HEADER.sub(rf"\1\2{HIDDEN}", text)
+    return _PARAMETER.sub(rf"\1{HIDDEN}", text)
 
 
 def remember(uri: str) -> None:
@@ -106,22 +114,6 @@ def raise_alone(error: BaseException) -> NoReturn:
         error.__cause__ = error.__context__ = None
 
 
-def _redacted(text: str, uris: Iterable[str], words: bool) -> str:
-    of_machine = (value for name, value in os.environ.items() if _URIS.fullmatch(name))
-    addresses = {*uris, *_met, *of_machine}
-    shown = {uri: fit for uri in addresses if (fit := masked(uri)) != uri}
-    # An address that is fit to be shown stays whole, even where a secret is also its user or host.
-    shown |= {fit: fit for fit in map(masked, addresses) if "://" in fit}
-    secrets = _all_secrets(addresses, words)
-    if shown or secrets:
-        longest_first = tuple(sorted(shown, key=len, reverse=True))
-        pattern = _any_of(longest_first, secrets)
-        text = pattern.sub(lambda hit: shown.get(hit[0], HIDDEN), text)
-    text = _IN_TEXT.sub(lambda hit: f"{hit[1]}{_masked_login(hit[1], hit[2])}@", text)
-    text = _HEADER.sub(rf"\1\2{HIDDEN}", text)
-    return _PARAMETER.sub(rf"\1{HIDDEN}", text)
-
-
 def _all_secrets(addresses: Iterable[str], words: bool) -> tuple[str, ...]:
     """The secrets of these addresses and of this machine, the longest first."""
     secrets = {value for name, value in os.environ.items() if _TOKENS.fullmatch(name)}
@@ -133,11 +125,15 @@ def _all_secrets(addresses: Iterable[str], words: bool) -> tuple[str, ...]:
         lines = _CREDENTIALS.findall(file.read_text(encoding="utf-8", errors="replace"))
         held = {what.upper(): value for what, value in lines}
         logins.append(tuple(held.get(what, "") for what in _LOGIN))
-    passwords = {password for _, password in logins} - {""}
+    users, passwords = map(set, zip(*logins, strict=True))
+    passwords.discard("")
     secrets.update(*map(_parts, passwords))
     secrets.update([*map(unquote, secrets), *map(unquote_plus, secrets)])
-    pairs = {f"{user}:{password}" for user, _ in logins for password in passwords}
-    secrets.update(*map(_in_a_header, pairs | {*map(unquote, pairs)}))
+    # and user and password in base64, as they stand in a header
+    pairs = {*map(":".join, product(users, passwords))}
+    encoders = ("utf-8", "latin-1"), (b64encode, urlsafe_b64encode)
+    for pair, encoding, encode in product(pairs | {*map(unquote, pairs)}, *encoders):
+        secrets.add(encode(pair.encode(encoding, "replace")).decode().rstrip("="))
     chosen = [one for one in secrets if len(one) > 1 and (words or not _reads_like_words(one))]
     return tuple(sorted(chosen, key=lambda one: (-len(one), one)))
 
@@ -148,14 +144,6 @@ def _beside_passwords(uri: str) -> Iterator[str]:
     if login and _masked_login(start, login) == HIDDEN:
         yield from _parts(login.partition(":")[0])
     yield from (value for _, _, value, secret in _query(rest or "")[2] if secret)
-
-
-def _in_a_header(pair: str) -> Iterator[str]:
-    """User and password in base64."""
-    for encoding in ("utf-8", "latin-1"):
-        content = pair.encode(encoding, "replace")
-        for encode in (b64encode, urlsafe_b64encode):
-            yield encode(content).decode().rstrip("=")
 
 
 def _reads_like_words(secret: str) -> bool:

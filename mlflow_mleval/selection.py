@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias, get_args
 
-from mlflow_mleval.secrets import masked, without_passwords
+from mlflow_mleval.secrets import masked, redacted
 
 #: What was chosen by options, in fields or in Python: arguments by name.
 Choices = Mapping[str, Any]
@@ -256,9 +256,9 @@ def command_line(typed: Iterable[str], options: Iterable[Typed] = ()) -> str:
         else:  # what begins with a dash would be read as a flag
             words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
 
-    def without_login(hit: re.Match[str]) -> str:
-        return masked(f"{hit[0]}host").removesuffix("host")
-
     # also of a URI whose password has spaces or quotes
     login = re.compile(r"[\w+.-]*://[^/].*:.*@", re.DOTALL)
-    return shlex.join(login.sub(without_login, without_passwords(word)) for word in words)
+    shown = (redacted(word, typed=True) for word in words)
+    return shlex.join(
+        login.sub(lambda hit: masked(f"{hit[0]}host").removesuffix("host"), word) for word in shown
+    )

@@ -27,7 +27,7 @@ from click.core import ParameterSource
 
 from mlflow_mleval import assembling
 from mlflow_mleval.errors import ChoiceError, MlevalError, UnclearError
-from mlflow_mleval.secrets import raise_alone, redacted, tells_a_secret, without_passwords
+from mlflow_mleval.secrets import raise_alone, redacted, tells_a_secret
 from mlflow_mleval.selection import Choices, Selection, Typed, command_line
 from mlflow_mleval.sentences import Argument, argument_of, grouped, worded
 
@@ -384,7 +384,7 @@ def _as_commands(error: ChoiceError | UnclearError, context: click.Context) -> I
     for what, options in error.ways:
         if options.keys() <= takes.keys():
             more = (takes[name].added(v, context.params.get(name)) for name, v in options.items())
-            yield without_passwords(f"{what[:1].upper()}{what[1:]}:")
+            yield redacted(f"{what[:1].upper()}{what[1:]}:", typed=True)
             yield f"  {_as_typed(context, chain.from_iterable(more))}"
 
 

@@ -621,7 +621,7 @@ def redacted(text: str) -> str:
 
 def without_passwords(text: str) -> str:
     """What somebody typed, such as a filter, fit to be stored."""
-    return secrets.without_passwords(text, mlflow.get_tracking_uri())
+    return secrets.redacted(text, mlflow.get_tracking_uri(), typed=True)
 
 
 def context_tags() -> dict[str, str]:
