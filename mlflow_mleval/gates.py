@@ -3,10 +3,10 @@ folds, repeats, datasets or counts) into a verdict: ship, block, or run more."""
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -39,6 +39,7 @@ from mlflow_mleval.measures.metric_names import direction_of, proposed_direction
 from mlflow_mleval.measures.registry import MEASURES, Direction, expand
 from mlflow_mleval.selection import FLAGS, Choices, Selection
 from mlflow_mleval.sentences import Argument, Message, agree, did_you_mean, some
+from mlflow_mleval.store import schema
 from mlflow_mleval.study import Study, Units, left_out
 from mlflow_mleval.validation import AnyArray, Stated, by_name, of_kind, one_of, refuse_keywords
 
@@ -140,6 +141,8 @@ def gate(
     ValueError
         Arguments that do not fit.
     """
+    from mlflow_mleval.store import store
+
     one_of(over, "over", OVER)
     one_of(ledger_error, "ledger_error", ("fdr", "family"))
     refuse_keywords(gate, selection, (*FLAGS, *_OF_ANSWERS, *_OF_FOLDS))
@@ -148,10 +151,9 @@ def gate(
     for name, one in (("candidate", candidate), ("champion", champion)):
         of_kind(one, name, str, "the id of a run, a model or the name of a method")
     names = shown(candidate), shown(champion)
-    candidate, champion = pinned(candidate, champion)
+    candidate, champion = store.pinned(candidate, champion)
     asked = GateRequest(
-        candidate,
-        champion,
+        (candidate, champion),
         Selection(**selection),
         [*expand(measures)] if measures is not None else None,
         [*slices],
@@ -159,17 +161,16 @@ def gate(
         of_answers,
         of_folds,
     )
-    move = None if promote is None else Promotion.of(candidate, champion, promote)
+    move = None if promote is None else promotion(candidate, champion, promote)
     shared = asked.read(over).bounded(bounds)
     must = tuple(shared.named(dict.fromkeys(improve), "improve"))
     terms = Terms(shared.margins(margins), must, alpha, anytime, n_resamples, seed)
-    looks = _Looks.of(shared, terms, champion) if anytime else None
-    if looks is not None:
-        shared, terms = looks.fixed(shared, terms)
-    tests, entered = gate_tests(shared.units, terms), None
+    looks = entered = None
+    if anytime:
+        looks, shared, terms = _Looks.of(shared, terms, champion)
+    tests = gate_tests(shared.units, terms)
     if ledger is not None:
-        entered = _Entered.of(ledger, ledger_error, terms, shared)
-        tests = entered.judged(tests, shared)
+        entered, tests = _Entered.of(ledger, ledger_error, tests, shared)
     if shared.changed:
         tests = replace(tests, decision="run more")
     stands = None if looks is None or shared.changed else looks.decide(tests)
@@ -194,7 +195,7 @@ def gate(
     if log:
         log_verdict(verdict)
     if move is not None and verdict.ship:
-        verdict = replace(verdict, notes=(*verdict.notes, move.make()))
+        verdict = replace(verdict, notes=(*verdict.notes, move()))
     return verdict
 
 
@@ -207,8 +208,9 @@ class _Looks:
     first: Mapping[str, Any]
 
     @classmethod
-    def of(cls, shared: Shared, terms: Terms, champion: str) -> _Looks:
-        """Those of these two sides; this look is the first where there were none."""
+    def of(cls, shared: Shared, terms: Terms, champion: str) -> tuple[_Looks, Shared, Terms]:
+        """Those of these two sides, of which this one is the first where there were none; the units
+        and terms with the rows of the first, and a note on what is new."""
         from mlflow_mleval.store.ledger import looks_of, now
 
         run_id = next(iter(shared.runs["candidate"]))
@@ -218,29 +220,24 @@ class _Looks:
             "improve": sorted(terms.improve),
             "margins": dict(terms.margins),
         }
-        champion = _short_digest(champion)
+        # names as a run remembers them: tags are short, and their keys are of few characters
+        champion, slices = schema.sha256_of(champion)[:10], shared.units.slices
+        digests = {name: schema.sha256_of(name)[:10] for name in slices}
         if (first := looks_of(run_id, champion)) is None:
-            slices = [_short_digest(name) for name in shared.units.slices]
-            return cls(run_id, champion, asked | {"slices": slices, "time": now(), "decided": None})
-        known = asked["margins"].items() & first["margins"].items()
-        asked["margins"] = dict(known)
+            first = asked | {"slices": [*digests.values()], "time": now(), "decided": None}
+        asked["margins"] = dict(asked["margins"].items() & first["margins"].items())
         if different := [name for name, value in asked.items() if first[name] != value]:
             raise ValueError(
                 f"`{different[0]}` must be what it was at the first look ({first['time']}), "
                 f"{first[different[0]]}, got {asked[different[0]]}. Ask as then, or judge another "
                 "run."
             )
-        return cls(run_id, champion, first)
-
-    def fixed(self, shared: Shared, terms: Terms) -> tuple[Shared, Terms]:
-        """The units and terms with the rows of the first look, and a note on what is new."""
-        slices = shared.units.slices
-        added = [name for name in slices if _short_digest(name) not in self.first["slices"]]
+        added = [name for name in slices if digests[name] not in first["slices"]]
+        new = [*(m for m in terms.margins if m not in first["margins"]), *added]
         units = replace(shared.units, slices={n: slices[n] for n in slices if n not in added})
-        new = [*(m for m in terms.margins if m not in self.first["margins"]), *added]
         told = [f"New since the first look, and not judged: {some(new)}."] if new else []
-        terms = replace(terms, margins=self.first["margins"])
-        return replace(shared, units=units, notes=(*shared.notes, *told)), terms
+        shared = replace(shared, units=units, notes=(*shared.notes, *told))
+        return cls(run_id, champion, first), shared, replace(terms, margins=first["margins"])
 
     def decide(self, tests: GateTests) -> Stands | None:
         """What was decided at an earlier look and stands; a decision of this look is kept."""
@@ -254,11 +251,6 @@ class _Looks:
         return None
 
 
-def _short_digest(name: str) -> str:
-    """A name as a run remembers it: tags are short, and their keys are of few characters."""
-    return hashlib.sha256(name.encode()).hexdigest()[:10]
-
-
 @dataclass(frozen=True)
 class _Entered:
     """A place in a ledger that has been taken."""
@@ -268,10 +260,15 @@ class _Entered:
     digest: str  #: what tells the units from others
 
     @classmethod
-    def of(cls, name: str, error: str, terms: Terms, shared: Shared) -> _Entered:
-        """The next place; gates before it that have entered nothing count as none that shipped."""
+    def of(
+        cls, name: str, error: str, tests: GateTests, shared: Shared
+    ) -> tuple[_Entered, GateTests]:
+        """The next place, where gates before it that have entered nothing count as none that
+        shipped; and the tests at its level, with how many units more it takes at the place after.
+        """
         from mlflow_mleval.store.ledger import Ledger
 
+        terms = tests.terms
         endless = [m for m in terms.margins if m not in shared.units.bounds]
         if shared.units.means and endless:
             raise ValueError(
@@ -283,22 +280,17 @@ class _Entered:
         before = book.gates()[: number - 1]
         ships = sum(gate.shipped for gate in before)
         text = "\0".join([shared.over, *map(str, shared.units.differences.index)])
-        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        digest = schema.sha256_of(text)[:16]
         asked = sum(gate.values["units"] == digest for gate in before if gate.values is not None)
         silent = some(gate.number for gate in before if gate.values is None)
-        level = ledger_level(terms.alpha, number, ships, error)
-        return cls(Entry(name, number, level, ships, asked, error, silent), book, digest)
-
-    def judged(self, tests: GateTests, shared: Shared) -> GateTests:
-        """The tests at the level of this place; how many units more it takes at the next."""
-        place, terms = self.entry, tests.terms
-        if tests.decision == "block":
-            return tests
-        if tests.evidence >= place.required:
-            return replace(tests, decision="ship")
-        level = ledger_level(terms.alpha, place.number + 1, place.ships, place.error)
-        needed = needed_units(shared.units, terms, 1 / level)
-        return replace(tests, decision="run more", needed=needed)
+        level, after = (ledger_level(terms.alpha, n, ships, error) for n in (number, number + 1))
+        place = Entry(name, number, level, ships, asked, error, silent)
+        if tests.decision != "block" and tests.evidence >= place.required:
+            tests = replace(tests, decision="ship")
+        elif tests.decision != "block":
+            needed = needed_units(shared.units, terms, 1 / after)
+            tests = replace(tests, decision="run more", needed=needed)
+        return cls(place, book, digest), tests
 
     def write(self, verdict: Verdict) -> None:
         """Enter the verdict."""
@@ -325,51 +317,24 @@ def history(ledger: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["number", *_SILENT])
 
 
-@dataclass(frozen=True)
-class Promotion:
-    """An alias of a registered model that may move from the version judged to the candidate."""
+def promotion(candidate: str, champion: str, alias: str) -> Callable[[], str]:
+    """What moves the alias from the version judged to the candidate, both named as `store.pinned`
+    does; see `mlflow_mleval.store.ledger.promote`."""
+    from mlflow_mleval.store import ledger, store
 
-    model: str
-    alias: str
-    version: str
-    judged: str
-
-    @classmethod
-    def of(cls, candidate: str, champion: str, alias: str) -> Promotion:
-        """The versions that the two sides are, as `pinned` names them."""
-        from mlflow_mleval.store import store
-
-        client = store.connect()
-        new, judged = (store.version_of(client, name) for name in (candidate, champion))
-        if new is None or judged is None or new.name != judged.name:
-            raise ValueError(
-                "`promote` must go with versions of one registered model, got "
-                f"{candidate!r} and {champion!r}. Name both as models:/NAME/VERSION or "
-                "models:/NAME@ALIAS."
-            )
-        return cls(new.name, alias, str(new.version), str(judged.version))
-
-    def make(self) -> str:
-        """Move the alias, and say what is so; see `mlflow_mleval.store.ledger.promote`."""
-        from mlflow_mleval.store.ledger import promote
-
-        unseen = promote(self.model, self.alias, self.version, self.judged)
-        return unseen or f"{self.model}@{self.alias} is version {self.version} now."
-
-
-def pinned(*sides: str) -> list[str]:
-    """The sides of a gate with the versions that aliases are now: what is judged and promoted."""
-    from mlflow_mleval.store import store
-
-    if not any(map(store.is_model, sides)):
-        return [*sides]
     client = store.connect()
-    return [store.pinned(client, side) for side in sides]
+    new, judged = (store.version_of(client, name) for name in (candidate, champion))
+    if new is None or judged is None or new.name != judged.name:
+        raise ValueError(
+            "`promote` must go with versions of one registered model, got "
+            f"{candidate!r} and {champion!r}. Name both as models:/NAME/VERSION or "
+            "models:/NAME@ALIAS."
+        )
+    return partial(ledger.promote, new.name, alias, str(new.version), str(judged.version))
 
 
 def log_verdict(verdict: Verdict) -> str:
     """Store a verdict with the candidate's run, the last of them; returns its id."""
-    from mlflow_mleval.store import schema
     from mlflow_mleval.store.ledger import log_gate
 
     made, run_id = verdict.report(), verdict.runs["candidate"][-1]
@@ -437,7 +402,6 @@ _OF_READERS = ["link", "asked", "output", "address"]
 #: of its values that are those of several questions.
 _LEAST_GROUPS, _MOSTLY = 5, 0.9
 _ROUNDING = 1e-6  #: how far a value may lie outside of its measure's range by rounding
-_RUN_ID = re.compile("[0-9a-f]{32}")  #: how stores name runs
 #: Slices that are no columns: by the dataset of a unit, and by the labels of label sets or classes.
 _DATASET, _LABEL = "dataset", "label"
 #: Shares of right answers, and the metrics that add up to the number of examples they are of.
@@ -457,7 +421,7 @@ def shown(named: str) -> str:
     >>> shown("models:/tagger@champion"), shown("0123456789abcdef0123456789abcdef")
     ('tagger@champion', 'run 01234567')
     """
-    return f"run {named[:8]}" if _RUN_ID.fullmatch(named) else named.removeprefix("models:/")
+    return f"run {named[:8]}" if schema.HEX_ID.fullmatch(named) else named.removeprefix("models:/")
 
 
 @dataclass(frozen=True)
@@ -552,8 +516,7 @@ class Shared:
 class GateRequest:
     """Which two sides are compared, on what."""
 
-    candidate: str
-    champion: str
+    sides: tuple[str, str]  #: candidate and champion
     selection: Selection
     measures: Sequence[str] | None
     slices: Sequence[str]
@@ -574,11 +537,6 @@ class GateRequest:
             return _of_study(asked, over)
 
     @property
-    def sides(self) -> tuple[str, str]:
-        """Candidate and champion."""
-        return self.candidate, self.champion
-
-    @property
     def columns(self) -> dict[str, str]:
         """The columns that make slices and clusters, by what they are for."""
         named = {name: name for name in self.slices if name != _DATASET}
@@ -595,7 +553,7 @@ class GateRequest:
             client, places = store.connect(), []
             sides = [store.run_of(client, each) for each in self.sides]
             read = {"run_ids": sides, "method_by": ("run_id",)}
-            if not any(map(_RUN_ID.fullmatch, sides)):
+            if not any(map(schema.HEX_ID.fullmatch, sides)):
                 # methods of the only experiment with runs of these names, if there is one
                 every = everywhere(client, Selection()).experiment_ids
                 for name in sides if every and "'" not in "".join(sides) else ():
@@ -613,14 +571,14 @@ class GateRequest:
             text = "`candidate` and `champion` must be different runs or methods"
             raise ValueError(f"{text}, got {sides[0]} for both.")
         selection = replace(chosen, **read)
-        return replace(self, candidate=sides[0], champion=sides[1], selection=selection)
+        return replace(self, sides=(sides[0], sides[1]), selection=selection)
 
     def _answers(self) -> Shared | None:
         from mlflow_mleval.store.run_answers import load_answers
 
         try:
             found = load_answers(
-                self.selection, **self.of_answers, measures=self.measures, asked_of=self.champion
+                self.selection, **self.of_answers, measures=self.measures, asked_of=self.sides[1]
             )
         except NoRunsError:
             if self.of_answers.get("table"):
@@ -635,8 +593,7 @@ class GateRequest:
         both = {d: a for d, a in found.found.items() if {*self.sides} <= {*a.tables}}
         if not both:
             raise IncomparableRunsError(
-                f"{self.candidate} and {self.champion} share no answers: they are on "
-                f"{some(found.found)}."
+                f"{' and '.join(self.sides)} share no answers: they are on {some(found.found)}."
             )
         return replace(self._judged(both, found), changed=found.changed)
 
@@ -645,17 +602,31 @@ class GateRequest:
         grades = self.of_answers.get("grades") or {}
         ranges = [ranges_known(one, grades) for one in both.values()]
         notes, undirected, ways = list[str](), dict[str, Direction | None](), []
-        for one, known in zip(both.values(), ranges, strict=True):
+        tables = {}
+        for (dataset, one), known in zip(both.items(), ranges, strict=True):
+            tables[dataset] = [one.tables[side] for side in self.sides]
             # of these only 0 and 1 were seen
             binary = [m for m in known if m not in {*one.passing, *grades}]
             directions, unknown, told = _answer_directions(self.selection, one, binary)
             ways.append(directions)
             undirected |= unknown
-            notes += [*told, *self._together(one)]
+            notes += told
+            # the first two columns by whose values questions may belong together
+            about = one.answers[self.sides[1]].about
+            about = about[~about.index.duplicated()].drop(columns=[*self.slices], errors="ignore")
+            columns = [] if self.cluster else about.columns.difference(_OF_READERS, sort=False)
+            sizes = ((column, about.groupby(column).size()) for column in columns)
+            many = (c for c, n in sizes if len(n) >= _LEAST_GROUPS and (n > 1).mean() >= _MOSTLY)
+            for column in islice(many, 2):
+                text = (
+                    f"Several questions share each {column}. If their answers tend to be right or "
+                    "wrong together, the verdict is too sure of itself; say so: "
+                )
+                notes.append(Message(text, Argument("cluster", (column,)), "."))
         return _pooled(
             self,
             "answers",
-            {d: [one.tables[side] for side in self.sides] for d, one in both.items()},
+            tables,
             found,
             [*notes, *found.notes],
             _agreed(ways, both.values()),
@@ -663,20 +634,6 @@ class GateRequest:
             ranges=_agreed(ranges, both.values()),
             columns={k: [one.column(c) for one in both.values()] for k, c in self.columns.items()},
         )
-
-    def _together(self, answers: Units) -> Iterator[str]:
-        """Notes on the first two columns by whose values questions may belong together."""
-        about = answers.answers[self.champion].about
-        about = about[~about.index.duplicated()].drop(columns=[*self.slices], errors="ignore")
-        found = [] if self.cluster else about.columns.difference(_OF_READERS, sort=False)
-        sizes = ((column, about.groupby(column).size()) for column in found)
-        many = (c for c, n in sizes if len(n) >= _LEAST_GROUPS and (n > 1).mean() >= _MOSTLY)
-        for column in islice(many, 2):
-            text = (
-                f"Several questions share each {column}. If their answers tend to be right or "
-                "wrong together, the verdict is too sure of itself; say so: "
-            )
-            yield Message(text, Argument("cluster", (column,)), ".")
 
 
 def _agreed(told: Iterable[Mapping[str, Any]], answers: Iterable[Units]) -> dict[str, Any]:
@@ -690,12 +647,7 @@ def _agreed(told: Iterable[Mapping[str, Any]], answers: Iterable[Units]) -> dict
     }
 
 
-def _judged_in_part(champion: pd.DataFrame) -> Iterator[str]:
-    """Which measures only some datasets have."""
-    there = champion.notna().groupby(level=0, sort=False).any()
-    for measure in there.columns[there.any() & ~there.all()]:
-        alone = some(there.index[there[measure]])
-        yield f"{measure} is judged on {alone} alone: the champion has none elsewhere."
+_NOTHING: Mapping[str, Any] = {}
 
 
 def _pooled(
@@ -706,10 +658,10 @@ def _pooled(
     notes: Iterable[str],
     directions: Mapping[str, Direction],
     *,
-    undirected: Mapping[str, Direction | None] | None = None,
-    ranges: Ranges | None = None,
-    columns: Mapping[str, Sequence[pd.Series]] | None = None,
-    slices: Mapping[str, pd.DataFrame] | None = None,
+    undirected: Mapping[str, Direction | None] = _NOTHING,
+    ranges: Mapping[str, tuple[float, float]] = _NOTHING,
+    columns: Mapping[str, Sequence[pd.Series]] = _NOTHING,
+    slices: Mapping[str, pd.DataFrame] = _NOTHING,
     ratio: float | None = None,
 ) -> Shared:
     """The units of all datasets together: the rows that the champion has, and what the candidate
@@ -718,11 +670,11 @@ def _pooled(
         pd.concat({d: pair[k].reindex(columns=[*directions]) for d, pair in tables.items()})
         for k in (0, 1)
     )
-    candidate = candidate.reindex(champion.index)
+    candidate, (new, judged) = candidate.reindex(champion.index), asked.sides
     ends = {}
     for measure in directions:
-        sides = {asked.candidate: candidate[measure], asked.champion: champion[measure]}
-        known = (ranges or {}).get(measure)
+        sides = {new: candidate[measure], judged: champion[measure]}
+        known = ranges.get(measure)
         low, high = ends[measure] = known or range_of(measure, pd.concat(sides).dropna())
         for side, there in sides.items():
             if len(beyond := there[(there < low - _ROUNDING) | (there > high + _ROUNDING)]):
@@ -735,28 +687,32 @@ def _pooled(
     signs = np.where(falls, -1.0, 1.0)
     low, high = np.array([*ends.values()]).T
     lost = candidate.isna() & champion.notna()
-    told = {name: pd.concat(parts).to_numpy(object) for name, parts in (columns or {}).items()}
+    told = {name: pd.concat(parts).to_numpy(object) for name, parts in columns.items()}
     told[_DATASET] = champion.index.get_level_values(0).to_numpy(object)
     units = Differences(
         (candidate - champion) * signs,
-        slices={**_slices(asked, over, told), **(slices or {})},
+        slices={**_slices(asked, over, told), **slices},
         clusters=told.get(_CLUSTER),
         worst=((np.where(falls, high, low) - champion) * signs).where(lost),
         bounds={m: high - low for m, (low, high) in ends.items() if np.isfinite(high - low)},
         means=over not in ("answers", "instances"),
         ratio=ratio,
     )
+    notes, has = [*notes], champion.notna().groupby(level=0, sort=False).any()
+    for measure in has.columns[has.any() & ~has.all()]:
+        alone = some(has.index[has[measure]])
+        notes.append(f"{measure} is judged on {alone} alone: the champion has none elsewhere.")
     runs = of.runs.groupby("method")["run_id"].agg(list).to_dict()
     return Shared(
         units,
         over,
         directions,
         ends,
-        {"candidate": runs[asked.candidate], "champion": runs[asked.champion]},
+        {"candidate": runs[new], "champion": runs[judged]},
         candidate,
-        tuple(dict.fromkeys([*notes, *_judged_in_part(champion)])),
+        tuple(dict.fromkeys(notes)),
         of.source,
-        undirected=undirected or {},
+        undirected=undirected,
     )
 
 
@@ -876,7 +832,7 @@ def _of_both(study: Study, asked: GateRequest) -> list[str]:
     both = [d for d in study.datasets if {(d, side) for side in asked.sides} <= cells]
     if not both:
         raise IncomparableRunsError(
-            f"{shown(asked.candidate)} and {shown(asked.champion)} share no dataset: there are "
+            f"{' and '.join(map(shown, asked.sides))} share no dataset: there are "
             f"{some(study.datasets)}."
         )
     return both
@@ -907,7 +863,6 @@ def _of_means(
 
 
 def _of_instances(asked: GateRequest, study: Study) -> Shared:
-    from mlflow_mleval.store import schema
     from mlflow_mleval.store.study_artifacts import changed_means, instances_of
 
     wanted = None if asked.measures is None else [*asked.measures]
@@ -1033,12 +988,12 @@ def _of_repeated_runs(asked: GateRequest, study: Study) -> Shared:
 def _of_counts(asked: GateRequest, study: Study) -> Shared:
     """Answers of which only is known how many are right, paired so that as many as possible differ:
     no other pairing has a larger variance."""
+    from mlflow_mleval.analysis.fold_protocol import runs_of
     from mlflow_mleval.store import store
 
     both = _of_both(study, asked)
-    client = store.connect()
-    last = study.runs.drop_duplicates("method", keep="last").set_index("method")["run_id"]
-    told = [client.get_run(last[side]).data.metrics for side in asked.sides]
+    client, runs = store.connect(), runs_of(study.runs, both[0], asked.sides)["run_id"]
+    told = [client.get_run(runs[side]).data.metrics for side in asked.sides]
     tables = pd.DataFrame(), pd.DataFrame()
     for share, counted in _SHARES.items():
         n, other = (int(sum(metrics.get(name, 0) for name in counted)) for metrics in told)

@@ -25,7 +25,8 @@ import mlflow_mleval as mleval
 from mlflow_mleval import gates
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError, StoreError
 from mlflow_mleval.files import predictions
-from mlflow_mleval.gates import Promotion, pinned
+from mlflow_mleval.gates import promotion
+from mlflow_mleval.store import store
 from mlflow_mleval.store.ledger import Ledger
 
 N, LABELS = 240, 5
@@ -305,11 +306,11 @@ def test_an_alias_that_moved_is_said_to_have_moved(versions, own_store):
 
 
 def test_an_alias_that_was_moved_meanwhile_stays(versions):
-    sides = pinned(f"models:/{versions}/2", f"models:/{versions}@champion")
-    move = Promotion.of(*sides, "champion")
+    sides = store.pinned(f"models:/{versions}/2", f"models:/{versions}@champion")
+    move = promotion(*sides, "champion")
     MlflowClient().set_registered_model_alias(versions, "champion", "3")
     with pytest.raises(StoreError, match="points to version 3, and version 1 was judged"):
-        move.make()
+        move()
     assert alias_of(versions) == "3"
 
 

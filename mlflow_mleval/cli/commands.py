@@ -559,6 +559,7 @@ def gate(
     """
     from mlflow_mleval import gates
     from mlflow_mleval.report.content.gate import document, history_document
+    from mlflow_mleval.store import store
 
     to = opt.target(output)
     if history:
@@ -569,10 +570,10 @@ def gate(
         called = "CANDIDATE" if candidate is None else "--champion"
         raise click.UsageError(f"{called} is missing. Name a run, a model or a method.")
     named = candidate, champion
-    candidate, champion = gates.pinned(*named)
+    candidate, champion = store.pinned(*named)
     # What was judged is written before anything is moved, which may be refused.
     alias, logged = choices.pop("promote"), choices.pop("log")
-    move = None if alias is None else gates.Promotion.of(candidate, champion, alias)
+    move = None if alias is None else gates.promotion(candidate, champion, alias)
     say("reading runs …")
     selection, notes = Selection.of(choices), list[str]()
     # of experiments, whose methods are the two sides
@@ -593,5 +594,5 @@ def gate(
     if logged:
         say(f"logged with run {gates.log_verdict(verdict)}")
     if move is not None and verdict.ship:
-        click.echo(move.make(), err=True)
+        click.echo(move(), err=True)
     raise SystemExit(_EXITS[verdict.decision])

@@ -18,7 +18,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import sha256
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -28,6 +27,7 @@ import urllib3
 from werkzeug.wrappers import Response
 
 from mlflow_mleval.server.members import Caller, Door, Inside
+from mlflow_mleval.store.schema import sha256_of
 from mlflow_mleval.store.store import private
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ def server_folder() -> Path:
     private(root)
     # MLflow before 3.14 does not say which start of the server this is.
     names = [os.environ.get(name, "") for name in _OF_A_SERVER]
-    own = root / sha256("\0".join([names[0] or str(os.getppid()), *names[1:]]).encode()).hexdigest()
+    own = root / sha256_of("\0".join([names[0] or str(os.getppid()), *names[1:]]))
     for other in root.iterdir():
         with suppress(OSError):
             settled = time.time() - other.stat().st_mtime > 3600

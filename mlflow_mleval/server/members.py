@@ -15,7 +15,6 @@ from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import wraps
-from hashlib import sha256
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -68,7 +67,7 @@ class Caller:
         """A digest of the user's name, or of all that shows who it is: the same for one member."""
         proof = [f"{key}={self.environ[key]}" for key in sorted(self.environ) if _PROOF.search(key)]
         told = ["user", self.user] if self.user else proof
-        return sha256("\0".join(told).encode()).hexdigest()
+        return schema.sha256_of("\0".join(told))
 
 
 class Answer(Response):
@@ -315,18 +314,18 @@ class Door:
     def open_for(self, caller: Caller, writes: bool = False) -> str:
         """A token by which a job asks in the name of the caller, until `shut`."""
         token = secrets.token_urlsafe(32)
-        self._jobs[_digest(token)] = caller, writes
+        self._jobs[schema.sha256_of(token)] = caller, writes
         return token
 
     def shut(self, token: str) -> None:
-        self._jobs.pop(_digest(token), None)
+        self._jobs.pop(schema.sha256_of(token), None)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         request = Request(environ)
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        known = _digest(token) if scheme == "Bearer" else ""
+        known = schema.sha256_of(token) if scheme == "Bearer" else ""
         size = request.headers.get("Content-Length", "0")
-        if known == _digest(self.token):
+        if known == schema.sha256_of(self.token):
             asked = EnvironBuilder().get_environ() | request.get_json()
             content, status, headers = run_wsgi_app(self.app, asked, buffered=True)
             answer = Response(b"".join(content), status, headers)
@@ -350,7 +349,3 @@ def _refused(status: int, text: str) -> Response:
     answer = Response(json.dumps(told), status, content_type="application/json")
     answer.headers["Connection"] = "close"
     return answer
-
-
-def _digest(token: str) -> str:
-    return sha256(token.encode()).hexdigest()

@@ -420,7 +420,7 @@ class Page:
 def _job_name(job: Made) -> str:
     """A name for what a job yields, among those of strangers."""
     told = {key: value for key, value in job.items() if key not in ("reads", "held")}
-    return sha256(json.dumps([__version__, told]).encode()).hexdigest()
+    return schema.sha256_of(json.dumps([__version__, told]))
 
 
 def _refuse_other_sites() -> None:

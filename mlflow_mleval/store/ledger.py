@@ -87,7 +87,7 @@ class Register:
 
 def _registers(client: MlflowClient, name: str) -> list[Run]:
     """The runs that say that they are this register, deleted ones, too."""
-    if re.fullmatch("[0-9a-f]{32}", name):
+    if schema.HEX_ID.fullmatch(name):
         run = client.get_run(name)
         return [run] if _OF in run.data.params else []
     search = partial(client.search_experiments, view_type=ViewType.ALL, max_results=store.PAGE)
@@ -156,7 +156,7 @@ class Ledger:
     def open(cls, name: str, *, alpha: float | None = None, error: str = "fdr") -> Ledger:
         """The ledger of this name, or of this register; made where there is none if its level is
         given, which it must keep."""
-        called = name if re.fullmatch("[0-9a-f]{32}", name) else LEDGER.format(name)
+        called = name if schema.HEX_ID.fullmatch(name) else LEDGER.format(name)
         book = cls(name, Register.open(called, create=alpha is not None))
         if alpha is not None:
             wanted = f"{alpha:.6g} {error}"
@@ -246,10 +246,10 @@ def now() -> str:
 # The alias of a champion, and the verdict beside the candidate.
 
 
-def promote(model: str, alias: str, version: str, judged: str) -> str | None:
+def promote(model: str, alias: str, version: str, judged: str) -> str:
     """Move an alias from the version that was judged to another, unless it points elsewhere by now;
-    returns what could not be seen of it afterwards."""
-    client = store.connect()
+    says where it points, or that this could not be seen afterwards."""
+    client, done = store.connect(), f"{model}@{alias} is version {version} now."
 
     def current() -> str:
         return str(client.get_registered_model(model).aliases.get(alias, ""))
@@ -282,7 +282,7 @@ def promote(model: str, alias: str, version: str, judged: str) -> str | None:
     except Exception:
         with suppress(Exception):
             if current() == version:  # only the store's answer was lost
-                return None
+                return done
         raise
     try:
         now_at = current()
@@ -293,7 +293,7 @@ def promote(model: str, alias: str, version: str, judged: str) -> str | None:
         )
     if now_at != version:
         raise StoreError(f"the alias {alias!r} was moved to version {now_at} at the same time.")
-    return None
+    return done
 
 
 def looks_of(run_id: str, champion: str) -> dict[str, Any] | None:

@@ -143,6 +143,10 @@ _ELSEWHERE = (FOLD_PREFIX, ARTIFACT_FOLDS)
 SLACK = 1e-9
 
 
+#: How stores name runs, and we what is to be brought in once.
+HEX_ID = re.compile("[0-9a-f]{32}")
+
+
 def sha256_of(text: str) -> str:
     """The digest of a text, in hexadecimal digits."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

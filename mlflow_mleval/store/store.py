@@ -566,10 +566,13 @@ def is_model(name: str) -> bool:
     return name.startswith(_MODELS)
 
 
-def pinned(client: MlflowClient, name: str) -> str:
-    """``models:/NAME/VERSION`` in place of an alias or "latest"; any other name as it is."""
-    version = version_of(client, name)
-    return name if version is None else f"{_MODELS}{version.name}/{version.version}"
+def pinned(*names: str) -> list[str]:
+    """``models:/NAME/VERSION`` in place of aliases and "latest"; any other names as they are."""
+    if not any(map(is_model, names)):
+        return [*names]
+    client = connect()
+    versions = ((name, version_of(client, name)) for name in names)
+    return [name if v is None else f"{_MODELS}{v.name}/{v.version}" for name, v in versions]
 
 
 def with_runs_of_models(client: MlflowClient, selection: Selection) -> Selection:

@@ -7,7 +7,6 @@ import base64
 import json
 import os
 import random
-import re
 import sys
 import threading
 import time
@@ -44,7 +43,6 @@ _NAME, _PATTERN = "result-{time}-{claim}.json", "result-*.json"
 _PARTS = tuple(part.name for part in fields(runs.Payload))
 #: Seconds to wait for another process that brings in the same folder.
 _PATIENCE = 600
-_CLAIM = re.compile("[0-9a-f]{32}")
 _homes: dict[str, Path] = {}
 
 
@@ -136,7 +134,7 @@ def _read(path: Path) -> tuple[runs.Payload, dict[str, Any]]:
         check_paths(parts["files"])
         if foreign := [name for name in parts["files"] if not schema.is_result_file(name)]:
             raise ValueError(f"{some(map(repr, foreign))} is no file of a result")
-        if not _CLAIM.fullmatch(parts["claim"]):
+        if not schema.HEX_ID.fullmatch(parts["claim"]):
             raise ValueError(f"{quoted(parts['claim'])} is no identity of a result")
         payload = replace(
             runs.Payload(**{name: parts[name] for name in _PARTS}),

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import sha256
 from itertools import chain
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +28,7 @@ from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.one_label import classes_of, is_vector
 from mlflow_mleval.measures.registry import MEASURES, expand
+from mlflow_mleval.store.schema import sha256_of
 from mlflow_mleval.validation import AnyArray
 
 #: Ways to a score in order of preference, and the score from which on a label is predicted.
@@ -288,7 +288,7 @@ def method_name(estimator: Any) -> str:
     name = _shown(estimator)
     if len(name) <= _LONGEST:
         return name
-    return f"{name[: _LONGEST - 10]}… {sha256(name.encode()).hexdigest()[:8]}"
+    return f"{name[: _LONGEST - 10]}… {sha256_of(name)[:8]}"
 
 
 def params_of(estimator: Any) -> dict[str, str]:
@@ -334,8 +334,7 @@ def dataset_name(X: Any, Y: Any, weights: Any = None) -> str:
         name = "{}x{} labels".format(*np.shape(Y))
     for what, arrays in (("", (X, Y)), (" weights", (weights,))):
         if arrays[0] is not None:
-            digest = sha256(repr(sample(*arrays, size=512)).encode()).hexdigest()
-            name += f"{what}-{digest[:8]}"
+            name += f"{what}-{sha256_of(repr(sample(*arrays, size=512)))[:8]}"
     return name
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import math
@@ -116,7 +115,7 @@ class RunContent:
             options = dict(ev.hierarchy)
             options.pop("measures", None)
             text = json.dumps(options, sort_keys=True, default=str)
-            tags[schema.TAG_HIERARCHY_DIGEST] = hashlib.sha256(text.encode()).hexdigest()[:16]
+            tags[schema.TAG_HIERARCHY_DIGEST] = schema.sha256_of(text)[:16]
         if self.has_folds:
             sizes = schema.encode_fold_sizes(ev.fold_sizes, list(self.n_train.values()))
             sums = self.counts.groupby("fold", sort=False)[[*schema.CELLS]].sum()

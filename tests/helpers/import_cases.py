@@ -10,7 +10,7 @@ from waiting import PATIENCE, do_not_wait_for_the_disk
 
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import StoreError
-from mlflow_mleval.gates import Promotion, history
+from mlflow_mleval.gates import history, promotion
 from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.ledger import Ledger
 
@@ -99,13 +99,13 @@ def race_for_places_and_alias():
 
 
 def _gate(told, version):
-    move = Promotion.of(f"models:/{MODEL}/{version}", f"models:/{MODEL}/1", "champion")
+    move = promotion(f"models:/{MODEL}/{version}", f"models:/{MODEL}/1", "champion")
     book = Ledger.open("raced", alpha=0.05)
     number = book.claim()
     values = {"decision": "ship", "candidate": str(version), "champion": "1", "units": "u"}
     book.write(number, values | {"asked": 0, "evidence": 1e6, "level": 1e-4})
     try:
-        move.make()
+        move()
     except StoreError:
         told.put((number, None))
     else:
