@@ -39,6 +39,8 @@ from mlflow_mleval.cli.commands import evaluate, gate, heeded, profile, run_over
 from mlflow_mleval.package import __version__
 from mlflow_mleval.selection import Choices, Selection
 
+#: By these endings a file is told from the id of a run.
+_OF_FILES = (".csv", ".parquet", ".pq", ".json", ".jsonl")
 #: What the tests of a study heed beside.
 _TESTED = (*opt.fusion, *opt.tests, opt.level)
 #: Where the help of `mleval` ends; the lines are not wrapped.
@@ -269,8 +271,11 @@ def compare(over: str, runs: tuple[str, ...], output: str | None, **choices: Any
       mleval compare --over instances RUN_A RUN_B --cluster passage
     """
     to = opt.target(output)
-    results = opt.file_among(runs)
-    choices["run_ids"] = (*choices["run_ids"], *(() if results else runs))
+    found = [text for text in runs if text.lower().endswith(_OF_FILES)]
+    if found and len(runs) > 1:
+        raise click.UsageError(f"one FILE stands alone, got {', '.join(runs)}. Leave out others.")
+    results = str(opt.FILE.convert(found[0], None, None)) if found else None
+    choices["run_ids"] = (*choices["run_ids"], *(() if found else runs))
     choices = {**heeded(over, choices), "results": results}
     if over == "instances" and results is not None:
         raise click.UsageError(
@@ -399,9 +404,11 @@ def mcp(skill: bool) -> None:
     if skill:
         click.echo((files("mlflow_mleval.cli") / "SKILL.md").read_text("utf-8").rstrip("\n"))
         return
+    import asyncio
+
     from mlflow_mleval.cli.mcp import serve
 
-    serve(main.commands)
+    asyncio.run(serve(main.commands))
 
 
 def _import(path: Path, experiment_name: str | None, conventions: str) -> str:

@@ -57,16 +57,10 @@ class Option(click.Option):
             metavar = "NUMBER"
         shown = attributes.get("default") not in (None, "")
         super().__init__(names, metavar=metavar, show_default=shown, **attributes)
-
-    @property
-    def flag(self) -> str:
-        """Its long flag, whether it is typed so or as a part of another."""
-        return max(self.opts, key=len)
-
-    @property
-    def field(self) -> str:
-        """Its name in an address, and to tools."""
-        return self.flag.removeprefix("--")
+        #: Its long flag, whether it is typed so or as a part of another.
+        self.flag: str = max(self.opts, key=len)
+        #: Its name in an address, and to tools.
+        self.field = self.flag.removeprefix("--")
 
     def typed(self, value: str | None = None) -> Typed:
         """The flag and what follows it, with this value or with none."""

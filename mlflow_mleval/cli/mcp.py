@@ -63,7 +63,8 @@ class _Tool:
     def options(self, commands: Commands) -> dict[str, Option]:
         """The options that it takes: all that read, by the names of their long flags."""
         options = leaves(commands[self.command].params)
-        return {_name(o): o for o in options if o.name not in _OWN and o.expose_value}
+        taken = [o for o in options if o.name not in _OWN and o.expose_value]
+        return {option.field.replace("-", "_"): option for option in taken}
 
     def schema(self, commands: Commands) -> Record:
         """What it takes, as JSON Schema: the names that most people use, and any other."""
@@ -74,7 +75,8 @@ class _Tool:
                 if isinstance(option.type, click.Choice):
                     kind["enum"] = list(option.type.choices)
                 shown[name] = {"type": "array", "items": kind} if option.multiple else kind
-        return _object(shown, *((self.argument, "champion") if self.argument else ()))
+        required = [self.argument, "champion"] if self.argument else []
+        return {"type": "object", "properties": shown, "required": required}
 
     def typed(self, commands: Commands, given: Given) -> list[str]:
         """What a person would type for the same; a name cannot become a flag."""
@@ -153,7 +155,8 @@ def server(commands: Commands) -> Server[Any]:
     schemas = {name: tool.schema(commands) for name, tool in TOOLS.items()}
     purposes = {name: tool.purpose for name, tool in TOOLS.items()} | {"explain": _EXPLAIN}
     several = {"type": "array", "items": {"type": "string"}}
-    schemas["explain"] = _object({"name": {"type": "string"}, "experiment_name": several})
+    asked = {"name": {"type": "string"}, "experiment_name": several}
+    schemas["explain"] = {"type": "object", "properties": asked, "required": []}
     tools = [
         types.Tool(name=name, description=text, input_schema=schemas[name], annotations=reading)
         for name, text in purposes.items()
@@ -185,17 +188,13 @@ def server(commands: Commands) -> Server[Any]:
     )
 
 
-def serve(commands: Commands) -> None:
+async def serve(commands: Commands) -> None:
     """Answer over stdin and stdout until these are closed."""
     made = server(commands)
-    import anyio
     from mcp.server.stdio import stdio_server
 
-    async def run() -> None:
-        async with stdio_server() as (incoming, outgoing):
-            await made.run(incoming, outgoing, made.create_initialization_options())
-
-    anyio.run(run)
+    async with stdio_server() as (incoming, outgoing):
+        await made.run(incoming, outgoing, made.create_initialization_options())
 
 
 @dataclass
@@ -248,15 +247,6 @@ def answer(commands: Commands, name: str, given: Given) -> tuple[str, bool]:
 # ---- from what an agent asks to a command line, and from its output to an answer -----------------
 
 
-def _name(option: Option) -> str:
-    """How tools call an option."""
-    return option.field.replace("-", "_")
-
-
-def _object(properties: Given, *required: str) -> Record:
-    return {"type": "object", "properties": properties, "required": [*required]}
-
-
 def _not_taken(unknown: Sequence[str], taken: Sequence[str]) -> click.UsageError:
     return click.UsageError(
         f"{some(map(repr, unknown))} can not be given here. There are: {', '.join(taken)}."
@@ -281,8 +271,9 @@ def _calls(commands: Commands, text: str) -> Iterator[Call]:
             if rest or {*given} != expected or not _OWN.isdisjoint(p.name for p in order):
                 continue
             options = [o for o in leaves(command.params) if o.name in opts]
-            taken = {_name(o): True if o.is_flag else opts[o.name] for o in options}
-            yield name, given | taken
+            for o in options:
+                given[o.field.replace("-", "_")] = True if o.is_flag else opts[o.name]
+            yield name, given
 
 
 def _working(commands: Commands, text: str, until: float, deep: int = 2) -> Iterator[Call]:

@@ -26,15 +26,14 @@ def _many(heading: str, *names: str, help: str, metavar: str = "NAME") -> Option
 
 
 class PerMeasure(click.ParamType):
-    """A number, or one of some words, for all measures, or a number each: f1=0.1,coverage=2."""
+    """A number, or one of some words, for all measures, or a number each: f1=0.1,coverage=2. Or one
+    of a choice in place of a number."""
 
-    kind = "NUMBER"
-
-    def __init__(self, *words: str) -> None:
-        self.words, self.name = words, f"{'|'.join(words) or 'NUMBER'}|NAME=NUMBER,…"
-
-    def one(self, text: str) -> Any:
-        return float(text)
+    def __init__(self, *words: str, choice: Sequence[str] = ()) -> None:
+        self.one: click.ParamType = Choice(choice) if choice else click.FLOAT
+        self.kind = "FUNCTION" if choice else "NUMBER"
+        self.words = (*words, *choice)
+        self.name = f"{'|'.join(words) or self.kind}|NAME={self.kind},…"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str) or value in self.words:
@@ -44,7 +43,7 @@ class PerMeasure(click.ParamType):
                 return self.one(value)
             parts = (part.partition("=") for part in value.split(","))
             return {name.strip(): self.one(text) for name, _, text in parts}
-        except ValueError:
+        except click.BadParameter:
             wanted = ", ".join(self.words) or "a number"
             self.fail(
                 f"{value!r} is neither {wanted} nor NAME={self.kind},NAME={self.kind}.", param, ctx
@@ -68,21 +67,6 @@ def _stated(
 
 #: Of what takes a number for all measures, or one for each.
 _by_measure: dict[str, Any] = {"type": PerMeasure(), "multiple": True, "callback": _stated}
-
-
-class Preference(PerMeasure):
-    """One preference function for all measures, or one per measure (v_shape for the others)."""
-
-    kind = "FUNCTION"
-
-    def __init__(self) -> None:
-        super().__init__(*PREFERENCES)
-        self.name = "FUNCTION|NAME=FUNCTION,…"
-
-    def one(self, text: str) -> Any:
-        if text not in PREFERENCES:
-            raise ValueError
-        return text
 
 
 #: Options under the headings that have several.
@@ -268,21 +252,23 @@ missing = joined(
 )
 
 
-def _threshold_option(flag: str, help: str) -> Option:
-    return _fusing(flag, type=PerMeasure(), help=f"{help} Default: from the data of each dataset.")
-
-
+_THRESHOLDS = {
+    "--p": "Preference threshold.",
+    "--q": "Indifference threshold.",
+    "--s": "Width of the Gaussian.",
+}
 fusion = (
     *joined(
         _fusing(
             "--preference",
-            type=Preference(),
+            type=PerMeasure(choice=PREFERENCES),
             default="v_shape",
             help=f"Preference function: {', '.join(PREFERENCES)}.",
         ),
-        _threshold_option("--p", "Preference threshold."),
-        _threshold_option("--q", "Indifference threshold."),
-        _threshold_option("--s", "Width of the Gaussian."),
+        *(
+            _fusing(flag, type=PerMeasure(), help=f"{it} Default: from the data of each dataset.")
+            for flag, it in _THRESHOLDS.items()
+        ),
     ),
     *joined(
         _fusing(
@@ -449,14 +435,12 @@ bound = _of_instances(
 )
 
 
-def _draws(default: int, help: str) -> Option:
-    names = ("--draws", "n_resamples")
-    return Option("Random numbers", *names, type=IntRange(1), default=default, help=help)
-
-
+_drawing = partial(Option, "Random numbers", "--draws", "n_resamples", type=IntRange(1))
 seed = Option("Random numbers", "--seed", type=int, default=0, help="Seed of everything random.")
-weightings = _draws(10_000, "Random weightings that say how often each method gets each rank.")
-swaps = _draws(9_999, "Over instances: changes of sign that are drawn.")
+weightings = _drawing(
+    default=10_000, help="Random weightings that say how often each method gets each rank."
+)
+swaps = _drawing(default=9_999, help="Over instances: changes of sign that are drawn.")
 
 
 def _allow(context: click.Context, option: click.Parameter, seconds: float | None) -> None:
@@ -469,15 +453,6 @@ def _allow(context: click.Context, option: click.Parameter, seconds: float | Non
 FILE = click.Path(exists=True, dir_okay=False)
 #: Results that are read in place of a store.
 results = click.argument("results", required=False, metavar="[FILE]", type=FILE)
-
-
-def file_among(named: Sequence[str]) -> str | None:
-    """The file among what may be a file or ids of runs; None where these are ids."""
-    suffixes = (".csv", ".parquet", ".pq", ".json", ".jsonl")
-    files = [text for text in named if text.lower().endswith(suffixes)]
-    if files and len(named) > 1:
-        raise click.UsageError(f"one FILE stands alone, got {', '.join(named)}. Leave out others.")
-    return str(FILE.convert(files[0], None, None)) if files else None
 
 
 timeout = Option(
