@@ -122,7 +122,7 @@ def failure(error: Exception, job: Job) -> Made:
         found, unasked = _ways_on(error, chosen)
         ways = [(what, chosen.adding(more)) for what, more in found] + _without(text, chosen)
         taken = chosen.adding(unasked).query if unasked else None
-    said = _on_page(worded(text, page.as_field), job)
+    said = page.without_flags(worded(text, page.as_field)).replace(job["server"], job["address"])
     if job["what"] == "gate":
         said = re.sub("`([a-z_]+)`", lambda name: f"“{page.FIELDS.get(name[1], name[1])}”", said)
         field = next(
@@ -163,11 +163,6 @@ def _ways_on(error: Exception, chosen: page.PageSelection) -> tuple[Ways, Choice
     return ways, taken if taken in [way for _, way in ways] else {}
 
 
-def _on_page(text: str, job: Job) -> str:
-    """A text of the command line with the fields and the address of the page."""
-    return page.without_flags(text).replace(job["server"], job["address"])
-
-
 def _without(text: str, chosen: page.PageSelection) -> list[tuple[str, page.PageSelection]]:
     """The selection without what the message says is not there."""
     ways = []
@@ -181,29 +176,24 @@ def _without(text: str, chosen: page.PageSelection) -> list[tuple[str, page.Page
     return ways
 
 
-def _stages(tell: Tell) -> Callable[[str, str], Any]:
+@contextmanager
+def _stage(tell: Tell, what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
     """Progress, a few lines a second."""
+    last = 0.0
 
-    @contextmanager
-    def stage(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-        last = 0.0
+    def step(done: int, total: int) -> None:
+        nonlocal last
+        if what == "reading" and done > MOST_RUNS:
+            raise TooManyError(
+                f"The selection holds more than {MOST_RUNS:,} runs, too many for a page. Choose "
+                "fewer experiments, or narrow them by a filter; `mleval report` takes any number."
+            )
+        if time.monotonic() - last >= OFTEN:
+            last = time.monotonic()
+            tell(step=what, done=done, total=total, unit=unit)
 
-        def step(done: int, total: int) -> None:
-            nonlocal last
-            if what == "reading" and done > MOST_RUNS:
-                raise TooManyError(
-                    f"The selection holds more than {MOST_RUNS:,} runs, too many for a page. "
-                    "Choose fewer experiments, or narrow them by a filter; `mleval report` takes "
-                    "any number."
-                )
-            if time.monotonic() - last >= OFTEN:
-                last = time.monotonic()
-                tell(step=what, done=done, total=total, unit=unit)
-
-        tell(step=what, done=0, total=0, unit=unit)
-        yield step
-
-    return stage
+    tell(step=what, done=0, total=0, unit=unit)
+    yield step
 
 
 # ---- a comparison and its parts ------------------------------------------------------------------
@@ -225,7 +215,7 @@ class Held:
 
 def compared(job: Job, tell: Tell) -> Held:
     """The comparison that the job chooses, of runs that were read before where that is the same."""
-    chosen, stage = page.parsed(job["given"]), _stages(tell)
+    chosen, stage = page.parsed(job["given"]), partial(_stage, tell)
     held = pickle.loads(job["held"]) if job["held"] else None
     before, more = None, frozenset[str]()
     if held is not None:
@@ -433,17 +423,18 @@ def _store(job: Job, tell: Tell) -> Made:
 
 def _survey(job: Job, tell: Tell) -> Made:
     chosen = page.parsed(job["given"])
-    with remembered(), _stages(tell)("reading", "runs") as step:
+    with remembered(), _stage(tell, "reading", "runs") as step:
         study, survey = take_stock(Selection.of(chosen.choices), progress=step)
         set_to, study, ways = form_of(chosen, study, survey)
     notes = [note for note in survey.notes if not survey.problem or survey.problem not in note]
+    problem = page.without_flags(worded(survey.problem, page.as_field))
     told = replace(survey, notes=tuple(notes)).worded(page.as_field)
     shown = {
         "survey": replace(told, notes=tuple(map(page.without_flags, told.notes))),
         "study": study,
         "selection": {name: list(values) for name, values in set_to.given},
         "ways": [{"what": what, "query": way.query} for what, way in ways],
-        "problem": _on_page(worded(survey.problem, page.as_field), job),
+        "problem": problem.replace(job["server"], job["address"]),
         "repeats": repeats_of(study),
         "further": page.further_options(),
         "values": page.offered(),

@@ -35,7 +35,7 @@ _OF_THE_REQUEST = (
     *("SCRIPT_NAME", "SERVER_PROTOCOL", "SERVER_SOFTWARE"),
     *("wsgi.", "werkzeug.", "flask.", "gunicorn.", "asgi."),
 )
-_WORKSPACE = "HTTP_X_MLFLOW_WORKSPACE"
+WORKSPACE = "HTTP_X_MLFLOW_WORKSPACE"
 #: Headers and variables by which logins and proxies say who it is.
 _PROOF = re.compile("AUTH|COOKIE|EMAIL|IDENTITY|TOKEN|USER(?!_AGENT)|WORKSPACE", re.IGNORECASE)
 
@@ -49,11 +49,7 @@ class Caller:
     @classmethod
     def of(cls, environ: Mapping[str, Any], workspace: str = "") -> Caller:
         kept = {key: value for key, value in environ.items() if not key.startswith(_OF_THE_REQUEST)}
-        return cls(kept | ({_WORKSPACE: workspace} if workspace else {}))
-
-    @property
-    def workspace(self) -> str:
-        return self.environ.get(_WORKSPACE, "")
+        return cls(kept | ({WORKSPACE: workspace} if workspace else {}))
 
     @property
     def user(self) -> str:
@@ -158,21 +154,6 @@ class Inside:
 
 
 # ---- what a member may read, and whether a request to write is theirs ----------------------------
-
-
-def first_hidden(
-    inside: Inside, caller: Caller, experiment_ids: Sequence[str]
-) -> tuple[str | None, bool]:
-    """The first experiment that MLflow does not let the member see, or whose runs they may not
-    search, now, None where they may read all; and whether MLflow shows them any run."""
-    for experiment_id in experiment_ids:
-        told = inside.told(caller, "experiments/get", experiment_id=experiment_id)
-        if told.get("experiment", {}).get("lifecycle_stage") != "active":
-            return experiment_id, False
-    found = inside.post(
-        caller, "runs/search", {"experiment_ids": [*experiment_ids], "max_results": 1}
-    )
-    return None if found.ok else experiment_ids[0], bool(found.content().get("runs"))
 
 
 _MODELS, _RUN = "models:/", re.compile(r"[A-Za-z0-9_-]{1,64}")

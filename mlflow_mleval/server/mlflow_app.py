@@ -36,7 +36,6 @@ def create_app() -> Any:
     app = _of_mlflow("mlflow.server", "app")
     prefix = _of_mlflow("mlflow.server.handlers", "STATIC_PREFIX_ENV_VAR")
     routes = Page(app, os.environ.get(prefix, "").rstrip("/"))
-    routes.install()
     if base := os.environ.get("MLEVAL_BASE_APP", ""):
         base_app = _entry(base).load()
         # The login makes its tables and its administrator: one process at a time.
@@ -143,8 +142,6 @@ class Page:
         self.app, self.prefix, self.inside = app, prefix, members.Inside(app, prefix)
         self.desks = Desks(app, self.inside)
         self.secret = os.urandom(32)
-
-    def install(self) -> None:
         pages = Blueprint("mleval", __name__, url_prefix=self.prefix + ROOT)
         pages.get("", endpoint="root")(lambda: redirect(f"{self.prefix}{ROOT}/", 308))
         pages.get("/")(self.page)
@@ -297,20 +294,17 @@ class Page:
     def gate_form(self) -> Response:
         _refuse_other_sites()
         ids = self._readable().experiment_ids if request.args.get("experiment-id") else ()
-        sides = members.sides_offered(self.inside, self._caller, ids)
-        return _html(page.gate_form(request.args.to_dict(flat=False), sides))
+        shown = {
+            "selection": request.args.to_dict(flat=False),
+            "sides": members.sides_offered(self.inside, self._caller, ids),
+            "controls": [page.control(name, o) for name, o in page.gate_options().items()],
+        }
+        return _html(page.rendered("gate.html.j2", **shown))
 
     def gate(self) -> Response:
         """The verdict on two sides that the member may read, now."""
         _refuse_other_sites()
         how = page.parsed(request.args.to_dict(flat=False), page.gate_options())
-        sides, names, selection = self._sides()
-        job = self._job("gate", selection, how=dict(how.given), sides=sides, names=names)
-        return _html(self._made(job, "survey", int(time.time() * 1000) - JUDGED)["text"])
-
-    def _sides(self) -> tuple[list[str], list[str], PageSelection | None]:
-        """Candidate and champion, what they are called, and the selection of which they are
-        methods; None where they are runs, which MLflow has just shown to the member."""
         named = {side: request.args.get(side, "").strip()[:500] for side in page.SIDES}
         for side, text in named.items():
             if not text:
@@ -319,18 +313,22 @@ class Page:
         runs = [members.run_behind(self.inside, caller, text) for text in named.values()]
         found = [run for run in runs if run is not None]
         if len(found) == len(page.SIDES):
-            called = [
+            # MLflow has just shown the member these runs
+            selection, sides = None, [run_id for run_id, _ in found]
+            names = [
                 text.removeprefix("models:/") if "/" in text else f"{name} ({run_id[:8]})"
                 for text, (run_id, name) in zip(named.values(), found, strict=True)
             ]
-            return [run_id for run_id, _ in found], called, None
-        models = any("models:/" in text for text in named.values())
-        if found or models or not request.args.get("experiment-id"):
-            side = page.SIDES[runs.index(None)]
-            text = f"There is no run or version {named[side]!r} that you may read. "
-            text += "To judge methods, name two, and choose their experiment."
-            raise Failure(403, text, field=side)
-        return [*named.values()], [*named.values()], self._readable()
+        else:
+            models = any("models:/" in text for text in named.values())
+            if found or models or not request.args.get("experiment-id"):
+                side = page.SIDES[runs.index(None)]
+                text = f"There is no run or version {named[side]!r} that you may read. "
+                text += "To judge methods, name two, and choose their experiment."
+                raise Failure(403, text, field=side)
+            selection, sides, names = self._readable(), [*named.values()], [*named.values()]
+        job = self._job("gate", selection, how=dict(how.given), sides=sides, names=names)
+        return _html(self._made(job, "survey", int(time.time() * 1000) - JUDGED)["text"])
 
     def store(self) -> Response:
         if reason := members.forged(request, self.secret, self._caller):
@@ -374,7 +372,8 @@ class Page:
     def _job(self, what: str, selection: PageSelection | None, **more: Any) -> Made:
         """What is to be done, where, and of which runs."""
         address = request.url_root.rstrip("/") + self.prefix
-        where = {"address": address, "workspace": self._caller.workspace}
+        workspace = self._caller.environ.get(members.WORKSPACE, "")
+        where = {"address": address, "workspace": workspace}
         given = {} if selection is None else dict(selection.given)
         if selection is not None and not g.mleval_runs:
             # who may see no run, as a role of MLflow can say, has no share in answers of others
@@ -404,13 +403,23 @@ class Page:
         return caller
 
     def _readable(self) -> PageSelection:
-        """The selection, if MLflow says now that the member may read all that it names."""
+        """The selection, if MLflow says now that the member may read all that it names: see the
+        experiments, and search their runs."""
         _refuse_other_sites()
         selection, field = page.parsed(request.args.to_dict(flat=False)), "experiment-id"
         if not selection.experiment_ids:
             raise Failure(400, "No experiment is chosen. Choose one from the list.", field=field)
-        asked = self.inside, self._caller, selection.experiment_ids
-        hidden, g.mleval_runs = members.first_hidden(*asked)
+        caller, ids, hidden = self._caller, [*selection.experiment_ids], None
+        for one in ids:
+            told = self.inside.told(caller, "experiments/get", experiment_id=one)
+            if told.get("experiment", {}).get("lifecycle_stage") != "active":
+                hidden = one
+                break
+        if hidden is None:
+            searched = {"experiment_ids": ids, "max_results": 1}
+            found = self.inside.post(caller, "runs/search", searched)
+            g.mleval_runs = bool(found.content().get("runs"))
+            hidden = None if found.ok else ids[0]
         if hidden is not None:
             text = f"There is no experiment {hidden} that you may read. Choose another, or ask its "
             raise Failure(403, text + "owner.", field=field)

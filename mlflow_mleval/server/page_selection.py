@@ -4,19 +4,20 @@ that reports the same; and the controls by which they choose."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 import click
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mlflow_mleval.cli import main
 from mlflow_mleval.cli.command import Option, leaves, said, texts_of
 from mlflow_mleval.cli.options import experiment_ids
 from mlflow_mleval.package import __version__
+from mlflow_mleval.report.text import terminal
 from mlflow_mleval.selection import (
     DATASET_RULES,
     DIGEST,
@@ -167,13 +168,17 @@ def parsed(
 
 def _given(option: Option, values: Iterable[str]) -> list[str]:
     """The texts that count of those given for an option; a SelectionError where none may be so."""
-    texts = [text for text in values if text]
-    if len(texts) > MOST or any(len(text) > LONGEST for text in texts):
+    texts, wrong = [text for text in values if text], ""
+    ids = {*texts} if option is experiment_ids else set[str]()
+    strange = next((one for one in ids if not _ID.fullmatch(one)), None)
+    if len(texts) > MOST or max(map(len, texts), default=0) > LONGEST:
         wrong = f"at most {MOST} values of {LONGEST:,} characters each. Name fewer."
     elif not all(map(str.isprintable, texts)):
         wrong = "it holds a character that cannot be shown. Leave it out."
-    else:
-        wrong = _wrong_ids({*texts}) if option is experiment_ids else ""
+    elif strange is not None:
+        wrong = f"{strange[:40]!r} is no id of an experiment. Choose one from the list."
+    elif len(ids) > EXPERIMENTS:
+        wrong = f"{len(ids)} experiments are chosen; {EXPERIMENTS} are the most. Choose fewer."
     if wrong:
         raise SelectionError(option.field, wrong)
     if option.multiple:
@@ -181,15 +186,6 @@ def _given(option: Option, values: Iterable[str]) -> list[str]:
     last = texts[-option.nargs :]
     complete = last == ["1"] if option.is_flag else len(last) == option.nargs
     return last if complete else []
-
-
-def _wrong_ids(ids: Set[str]) -> str:
-    """Why these can be no ids of the experiments of a selection; empty where they may be."""
-    for strange in (one for one in ids if not _ID.fullmatch(one)):
-        return f"{strange[:40]!r} is no id of an experiment. Choose one from the list."
-    if len(ids) > EXPERIMENTS:
-        return f"{len(ids)} experiments are chosen; {EXPERIMENTS} are the most. Choose fewer."
-    return ""
 
 
 def as_option(argument: Argument) -> str:
@@ -229,30 +225,30 @@ def as_field(argument: Argument) -> str:
     return f"“{name}{value}”" if name else str(argument)
 
 
-@cache
-def _template(name: str) -> Template:
-    from mlflow_mleval.report.text import terminal
-
-    how: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
-    loader = PackageLoader("mlflow_mleval.server", "templates")
-    made = Environment(loader=loader, undefined=StrictUndefined, **how)
-    made.filters["shown"] = terminal  # names of strangers, without what turns the text around
-    return made.get_template(name)
+#: The templates beside this module.
+_TEMPLATES = Environment(
+    loader=PackageLoader("mlflow_mleval.server", "templates"),
+    undefined=StrictUndefined,
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters["shown"] = terminal  # names of strangers, without what turns the text around
 
 
 def rendered(template: str, **values: Any) -> str:
-    """A page or a fragment of the templates beside this module."""
-    return _template(template).render(version=__version__, **values)
+    """A page or a fragment of the templates."""
+    return _TEMPLATES.get_template(template).render(version=__version__, **values)
 
 
 @cache
 def further_options() -> dict[str, list[dict[str, Any]]]:
     """The options that have no control of their own in the form, by the headings of the help."""
     further = {name: o for name, o in options().items() if o.name not in _SHAPED}
-    return grouped((option.heading, _control(name, option)) for name, option in further.items())
+    return grouped((option.heading, control(name, option)) for name, option in further.items())
 
 
-def _control(name: str, option: Option) -> dict[str, Any]:
+def control(name: str, option: Option) -> dict[str, Any]:
     """An option as the templates show it, in the words of its help."""
     choices = option.type.choices if isinstance(option.type, click.Choice) else ()
     label, _, help = without_flags((option.help or "").replace("`", "")).partition(". ")
@@ -339,10 +335,3 @@ def gate_options() -> dict[str, Option]:
     """The options of a gate that the page has, by their names in the address."""
     declared = {option.name: option for option in leaves(main.commands["gate"].params)}
     return {declared[name].field: declared[name] for name in _OF_GATES}
-
-
-def gate_form(values: Mapping[str, Sequence[str]], sides: Sequence[tuple[str, str]]) -> str:
-    """The form for the two sides, set to what the address says."""
-    controls = [_control(name, option) for name, option in gate_options().items()]
-    given = {name: [*texts] for name, texts in values.items()}
-    return rendered("gate.html.j2", selection=given, sides=sides, controls=controls)
