@@ -340,12 +340,13 @@ def report(
     made = _render(comparison, "report", to, to.format == "table", pair or ())
     _tell_decision(made, to)
     if log is not None:
-        run_id = _log_the_report(made, comparison, choices, log or None)
+        from mlflow_mleval.store.runs import address, log_comparison
+
+        texts = made.to_html(), made.to_markdown(), made.files()
+        run_id = log_comparison(*texts, comparison, asked=choices, experiment_name=log or None)
         if is_stream(to.filename):
             say(f"logged as run {run_id}")
         else:
-            from mlflow_mleval.store.runs import address
-
             where = address(run_id) or f"logged as run {run_id}; to look at it: mlflow server"
             click.echo(where if sys.stdout.isatty() else run_id)
 
@@ -362,13 +363,16 @@ def demo(verbose: bool) -> None:
       mleval demo
     """
     os.environ["MLFLOW_TRACKING_URI"] = "sqlite:///mlflow.db"
+    from mlflow_mleval.store.runs import log_comparison
+
     name = "madjarov2012"
     with as_file(files("mlflow_mleval") / "data" / f"{name}.csv") as path:
         click.echo(_import(path, name, "mulan"))
     choices = {"experiment_names": (name,), "missing": "worst"}
     comparison = _compare(choices, stability=True)
     made = _render(comparison, "report", opt.target("mleval_report.html"))
-    _log_the_report(made, comparison, choices)
+    texts = made.to_html(), made.to_markdown(), made.files()
+    log_comparison(*texts, comparison, asked=choices, experiment_name=None)
     click.echo()
     _render(comparison, "ranking", opt.target(None), verbose)
     click.echo(
@@ -482,15 +486,3 @@ def _tell_decision(made: Any, to: Target) -> None:
         tell(decision)
     elif not sys.stdout.isatty():
         tell(f"wrote {to.format}: {decision}")
-
-
-def _log_the_report(
-    made: Any, comparison: Any, choices: Choices, experiment_name: str | None = None
-) -> str:
-    """Store the report as a run, or in the run that holds it, and return the run's id."""
-    from mlflow_mleval.store.runs import log_comparison
-
-    page, summary, data = made.to_html(), made.to_markdown(), made.files()
-    return log_comparison(
-        page, summary, data, comparison, asked=choices, experiment_name=experiment_name
-    )
