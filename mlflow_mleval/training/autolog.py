@@ -14,7 +14,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, TypeAlias
@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 import sklearn.metrics
 from mlflow.entities import Run
+from mlflow.utils import autologging_utils
 from mlflow.utils.autologging_utils.events import AutologgingEventLogger
 from scipy import sparse
 from sklearn import model_selection
@@ -46,7 +47,7 @@ from mlflow_mleval.training.cross_validation import (
     split_facts,
     without_scores,
 )
-from mlflow_mleval.training.delivery import Delivery, forget, harmless, warn, without_mlflow
+from mlflow_mleval.training.delivery import Delivery, forget, harmless, warn
 from mlflow_mleval.training.estimators import SCORE_METHODS, Predictions
 from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
 from mlflow_mleval.validation import one_of, refuse_keywords
@@ -267,16 +268,15 @@ _INTERNAL = {"sklearn", "mlflow_mleval"}
 _CHECKS = "sklearn.utils._param_validation"
 
 
+@dataclass(eq=False)
 class Patches:
     """Wrappers that are on until `restore`, and on again after the next `wrap`; a copy in another
     process is off. A function always gets the same wrapper, which scripts may have imported."""
 
-    def __init__(self) -> None:
-        self.active = False
-        #: By the id of what they wrap.
-        self._wrappers: dict[int, Any] = {}
-        self._hooks: dict[int, Callable[..., Any]] = {}
-        self._places: list[tuple[Any, str]] = []
+    active: bool = False
+    _wrappers: dict[int, Any] = field(default_factory=dict)  #: by the id of what they wrap
+    _hooks: dict[int, Callable[..., Any]] = field(default_factory=dict)
+    _places: list[tuple[Any, str]] = field(default_factory=list)
 
     def __reduce__(self) -> Any:
         return Patches, ()
@@ -365,13 +365,13 @@ def places_to_wrap(owners: Iterable[type], name: str) -> list[tuple[Any, str]]:
     return slots
 
 
+@dataclass(eq=False)
 class FitClock:
     """Times fits without what MLflow's own autologging does around them: MLflow announces when one
     of its wrappers calls the function that it wraps. All announcements are passed on."""
 
-    def __init__(self) -> None:
-        self._local = threading.local()
-        self._before: Any = AutologgingEventLogger()
+    _local: threading.local = field(default_factory=threading.local)
+    _before: Any = field(default_factory=AutologgingEventLogger)
 
     def start(self) -> None:
         if AutologgingEventLogger.get_logger() is not self:
@@ -387,7 +387,7 @@ class FitClock:
     ) -> tuple[Any, float]:
         """What the fit returns, and its seconds without those of MLflow."""
         outer = getattr(self._local, "fit", None)
-        self._local.fit = own = _Fit()
+        self._local.fit = own = _Fit(time.perf_counter())
         try:
             result = fit(estimator, *args, **kwargs)
             own.note()
@@ -409,13 +409,13 @@ class FitClock:
         return passed_on
 
 
+@dataclass
 class _Fit:
     """A fit that goes on: its seconds, and whether MLflow's wrappers are at work."""
 
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.wrappers: list[bool] = []
-        self._last = time.perf_counter()
+    _last: float  #: when it was begun, or counted last
+    seconds: float = 0.0
+    wrappers: list[bool] = field(default_factory=list)
 
     def note(self) -> None:
         """Count the time since the last change."""
@@ -743,12 +743,12 @@ def _owner(array: Any) -> Any:
     return base if isinstance(base, np.ndarray) else array
 
 
+@dataclass(eq=False, repr=False)
 class _Recorded:
     """A splitter that remembers what it yields, one by one, as its random state is shared."""
 
-    def __init__(self, cv: Any) -> None:
-        self._cv = cv
-        self.splits: list[tuple[Any, Any]] = []
+    _cv: Any
+    splits: list[tuple[Any, Any]] = field(default_factory=list)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cv, name)
@@ -767,8 +767,11 @@ def _data(args: Any, kwargs: Any) -> tuple[Any, Any]:
 
 def _predicted_labels(estimator: Any, X: Any, Y: Any, labels: Any) -> Predictions:
     """What the estimator predicts for instances whose truth is Y."""
+    # MLflow's own autologging would log this; it is left as it is where it is off for all
+    is_off = autologging_utils._AUTOLOGGING_GLOBALLY_DISABLED
+    unlogged = nullcontext() if is_off else autologging_utils.disable_autologging()
     # the script has been told already what its estimator warns of
-    with warnings.catch_warnings(), without_mlflow():
+    with warnings.catch_warnings(), unlogged:
         warnings.simplefilter("ignore")
         if isinstance(labels, list) and hasattr(estimator, "classes_"):
             refuse_unseen(Y, np.asarray(estimator.classes_).tolist())

@@ -235,12 +235,12 @@ def split_facts(Y: Any, splits: Splits) -> LogOptions:
     )
 
 
+@dataclass(eq=False, repr=False)
 class _Fold(BaseEstimator):
     """An estimator that gives way to its predictions, so that no fitted model travels."""
 
-    def __init__(self, estimator: Any, n_labels: int | list[Any]) -> None:
-        self.estimator = estimator
-        self.n_labels = n_labels
+    estimator: Any
+    n_labels: int | list[Any]
 
     def __sklearn_tags__(self) -> Any:
         if hasattr(self.estimator, "__sklearn_tags__"):

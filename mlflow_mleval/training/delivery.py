@@ -12,7 +12,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,6 @@ import mlflow
 import numpy as np
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Run
-from mlflow.utils import autologging_utils
 
 from mlflow_mleval.errors import ImportFileError, StoreError
 from mlflow_mleval.secrets import raise_alone
@@ -279,16 +278,19 @@ def in_bounded_time(act: Callable[[], T], seconds: float | None = None, renewed:
     seconds = limit if seconds is None else seconds
     patience = str(max(1, int(min(seconds, limit) / 2)))
     settings = {"MAX_RETRIES": "1", "BACKOFF_FACTOR": "1", "TIMEOUT": patience}
-
-    def late() -> str:
-        name = store.store_name()
-        return f"the store {name} has not done it within {limit:g} seconds ({budget.SETTING})."
-
     with (
         budget.environment(**{f"MLFLOW_HTTP_REQUEST_{k}": v for k, v in settings.items()}),
         runs.quiet(),
     ):
-        return budget.bounded(act, max(seconds, 0), late, renewed)
+        return budget.bounded(
+            act,
+            max(seconds, 0),
+            lambda: (
+                f"the store {store.store_name()} has not done it within {limit:g} seconds "
+                f"({budget.SETTING})."
+            ),
+            renewed,
+        )
 
 
 def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | None) -> str:
@@ -368,12 +370,6 @@ def harmless(what: str, fail: Callable[[str, Exception], None]) -> Iterator[None
             yield
     except Exception as error:
         fail(what, error)
-
-
-def without_mlflow() -> AbstractContextManager[None]:
-    """Without MLflow's own autologging, which would log what is predicted for an evaluation."""
-    is_off = autologging_utils._AUTOLOGGING_GLOBALLY_DISABLED
-    return nullcontext() if is_off else autologging_utils.disable_autologging()
 
 
 def warn(text: str) -> None:

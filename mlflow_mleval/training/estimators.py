@@ -68,15 +68,11 @@ def labels_of(Y: Any) -> int | list[Any] | None:
 
 
 def refuse_regressor(estimator: Any) -> None:
-    if _is_regressor(estimator):
+    if hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator):
         raise TypeError(
             f"`estimator` must be a classifier, got {type(estimator).__name__}: mleval evaluates "
             "no regression."
         )
-
-
-def _is_regressor(estimator: Any) -> bool:
-    return hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator)
 
 
 def predict(estimator: Any, X: Any, labels: int | Sequence[Any]) -> Predictions:
@@ -120,7 +116,8 @@ def _scores(estimator: Any, X: Any, labels: int | Sequence[Any], y_pred: Any) ->
         raise ValueError("its decision values are of pairs of classes ('ovo')")
     try:
         if not way:
-            has = "is a regressor and has" if _is_regressor(estimator) else "has"
+            known = hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator)
+            has = "is a regressor and has" if known else "has"
             raise AttributeError(
                 f"{type(estimator).__name__} {has} neither predict_proba nor decision_function"
             )
@@ -132,8 +129,13 @@ def _scores(estimator: Any, X: Any, labels: int | Sequence[Any], y_pred: Any) ->
         if by_label and getattr(estimator, "chain_method_", "predict") == "predict":
             return _by_label(estimator, X, y_pred), False
         raise
-    if isinstance(labels, int) and y_pred is not None and _inverted(y_score, y_pred):
-        raise ValueError("the scores are those of the absent labels")
+    is_sparse = any(map(sparse.issparse, (y_score, y_pred)))
+    if isinstance(labels, int) and y_pred is not None and not is_sparse:
+        # most scores are lower where they are predicted: they are the other class's
+        differs = y_pred - np.mean(y_pred, axis=0)
+        covariance = np.sum(differs * y_score, axis=0)
+        if (covariance < -1e-9).sum() > differs.any(axis=0).sum() / 2:
+            raise ValueError("the scores are those of the absent labels")
     return y_score, is_probability
 
 
@@ -228,15 +230,6 @@ def _positive(given: Any, classes: Any) -> AnyArray:
     return part[:, own.index(1)] if 1 in own else np.zeros(len(part))
 
 
-def _inverted(y_score: Any, y_pred: Any) -> bool:
-    """Whether most scores are lower where they are predicted: the other class's."""
-    if sparse.issparse(y_score) or sparse.issparse(y_pred):
-        return False
-    differs = y_pred - np.mean(y_pred, axis=0)
-    covariance = np.sum(differs * y_score, axis=0)
-    return bool((covariance < -1e-9).sum() > differs.any(axis=0).sum() / 2)
-
-
 # ---- names for what nobody named -----------------------------------------------------------------
 
 #: Parameters that change no result, and those that make a repeat of the same method.
@@ -247,12 +240,12 @@ _LONGEST = 120
 _PLACE = re.compile(r" at 0x[0-9a-f]+")
 
 
+@dataclass
 class _Shown:
     """A value, also in lists, as scikit-learn shows it, of whatever type of number; of an estimator
     what makes another method of it."""
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    value: Any
 
     def __repr__(self) -> str:
         value = self.value
@@ -385,7 +378,7 @@ def evaluate_output(
     named = config.get("predictions"), config.get("scores")
     if named == (None, None) and hasattr(estimator, "classes_" if one_label else "predict"):
         names = np.asarray(estimator.classes_).tolist() if names is None else names
-        inputs = _inputs(dataset, model, config)
+        inputs = _features(dataset, config, model.metadata.get_input_schema())
         predictions = predict(estimator, inputs, names if one_label else len(names))
         if reason := predictions.without_score:
             warnings.warn(f"mleval: there are no scores ({reason})", stacklevel=3)
@@ -463,21 +456,18 @@ def _options(is_tree: bool, dataset: Any, config: Mapping[str, Any]) -> dict[str
     return options | {"hierarchy": hierarchy, "sample_weight": weights}
 
 
-def _features(dataset: Any, config: Mapping[str, Any]) -> Any:
-    """The data without what no model takes: the truth, and weights."""
+def _features(dataset: Any, config: Mapping[str, Any], schema: Any = None) -> Any:
+    """The data without what no model takes, the truth and weights; with the schema of a logged
+    model its columns in their order, as MLflow hands them over."""
     table, weights = dataset.features_data, config.get("sample_weights")
     if not isinstance(table, pd.DataFrame):
         return table
+    targets = config.get("targets") or []
     own = [weights] if isinstance(weights, str) else []
-    return table.drop(columns=[*_listed(config.get("targets") or []), *own])
-
-
-def _inputs(dataset: Any, model: Any, config: Mapping[str, Any]) -> Any:
-    """The columns that the model was logged with, in their order, as MLflow hands them over."""
-    table, schema = _features(dataset, config), model.metadata.get_input_schema()
-    if isinstance(table, pd.DataFrame) and schema is not None and schema.has_input_names():
-        return table[[name for name in schema.input_names() if name in table]]
-    return table
+    table = table.drop(columns=[*([targets] if isinstance(targets, str) else targets), *own])
+    if schema is None or not schema.has_input_names():
+        return table
+    return table[[name for name in schema.input_names() if name in table]]
 
 
 def _output(
@@ -523,12 +513,8 @@ def _sides(
     return Predictions(sides.get("y_score"), sides.get("y_pred"), seconds)
 
 
-def _listed(columns: Any) -> list[Any]:
-    return [columns] if isinstance(columns, str) else list(columns)
-
-
 def _chosen(table: Any, columns: Any, name: str, where: str) -> pd.DataFrame:
-    columns = _listed(columns)
+    columns = [columns] if isinstance(columns, str) else list(columns)
     if not isinstance(table, pd.DataFrame):
         raise TypeError(
             f"`evaluator_config[{name!r}]` must be left out unless {where} is a DataFrame, got "

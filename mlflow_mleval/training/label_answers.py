@@ -272,12 +272,10 @@ def scorers(
         )
     if label_names is None and "hamming_loss" in wanted:
         raise ValueError("`labels` must be given for hamming_loss. Name all labels.")
-    answers = _Reader(expected, predicted, label_names, hierarchy)
-
     from mlflow.genai.scorers import scorer
 
     return [
-        scorer(answers.scoring(kind, chosen), name=kind)
+        scorer(_scoring(kind, chosen, expected, predicted, label_names, hierarchy), name=kind)
         for kind, names in kinds.items()
         if (chosen := [m for m in wanted if m in names])
     ]
@@ -287,44 +285,39 @@ def scorers(
 _AT_K, _TREE = "mleval_at_k", "mleval_hierarchical"
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """How labels are read from an answer and from what was expected of it, and evaluated."""
+def _scoring(
+    kind: str,
+    chosen: list[str],
+    expected: str,
+    predicted: str | None,
+    label_names: list[str] | None,
+    hierarchy: Hierarchy | None,
+) -> Callable[..., list[Feedback]]:
+    """The measures of an answer, as MLflow calls them."""
 
-    expected: str
-    predicted: str | None
-    label_names: list[str] | None
-    hierarchy: Hierarchy | None
-
-    def scoring(self, kind: str, chosen: list[str]) -> Callable[..., list[Feedback]]:
-        """The measures of an answer, as MLflow calls them."""
-
-        def score(outputs: Any, expectations: Any) -> list[Feedback]:
-            if expectations is None or self.expected not in expectations:
-                got = some(expectations or ["nothing"])
-                raise ValueError(f"`expectations` must hold {self.expected!r}, got {got}.")
-            is_key = isinstance(outputs, Mapping) and self.predicted is not None
-            output = outputs[self.predicted] if is_key else outputs
-            if kind == _AT_K and isinstance(output, set | frozenset):
-                raise ValueError("an answer must be labels, best first, got a set.")
-            true = set(read_labels(expectations[self.expected]))
-            ev = self._evaluated(kind, true, read_labels(output), chosen)
-            values = present(ev.instances)[chosen].iloc[0]
-            return [Feedback(name=m, value=float(v)) for m, v in values.items() if np.isfinite(v)]
-
-        return score
-
-    def _evaluated(
-        self, kind: str, true: set[str], order: Sequence[str], chosen: list[str]
-    ) -> Evaluation:
+    def score(outputs: Any, expectations: Any) -> list[Feedback]:
+        if expectations is None or expected not in expectations:
+            got = some(expectations or ["nothing"])
+            raise ValueError(f"`expectations` must hold {expected!r}, got {got}.")
+        is_key = isinstance(outputs, Mapping) and predicted is not None
+        output = outputs[predicted] if is_key else outputs
+        if kind == _AT_K and isinstance(output, set | frozenset):
+            raise ValueError("an answer must be labels, best first, got a set.")
+        true, order = set(read_labels(expectations[expected])), read_labels(output)
+        names = label_names or sorted(true.union(order)) or ["none"]
+        strangers = sorted(true.union(order).difference(names))
         if kind == _TREE:
-            return evaluate_hierarchical([sorted(true)], [sorted(order)], present(self.hierarchy))
-        names = self.label_names or sorted(true.union(order)) or ["none"]
-        if strangers := sorted(true.union(order).difference(names)):
+            ev = evaluate_hierarchical([sorted(true)], [sorted(order)], present(hierarchy))
+        elif strangers:
             raise ValueError(f"there is no label {some(map(quoted, strangers))} in `labels`.")
-        if kind != _AT_K:
-            return evaluate([true], y_pred=[{*order}], label_names=names)
-        # backwards, so that of a label named twice the better place counts
-        places = reversed([*enumerate(order, -len(order))])
-        scores = {label: -float(place) for place, label in places}
-        return evaluate([true], [scores], label_names=names, measures=chosen)
+        elif kind == _AT_K:
+            # backwards, so that of a label named twice the better place counts
+            places = reversed([*enumerate(order, -len(order))])
+            scores = {label: -float(place) for place, label in places}
+            ev = evaluate([true], [scores], label_names=names, measures=chosen)
+        else:
+            ev = evaluate([true], y_pred=[{*order}], label_names=names)
+        values = present(ev.instances)[chosen].iloc[0].astype(float)
+        return [Feedback(name=m, value=v) for m, v in values[np.isfinite(values)].items()]
+
+    return score

@@ -8,7 +8,7 @@ import math
 import platform
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cached_property
 from types import MappingProxyType
@@ -21,7 +21,6 @@ import pyarrow as pa
 from mlflow.entities import Metric
 from pyarrow import parquet
 
-from mlflow_mleval.analysis.measure_intervals import MeasureIntervals
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.curves import percent_curves
 from mlflow_mleval.measures.inputs import instance_digest
@@ -144,13 +143,29 @@ class RunContent:
 
     def data(self, report: RunReport) -> bytes:
         """What programs read of the result, packed without the time: the same bytes each time."""
-        measures = json.dumps(self.measure_table(report.intervals), allow_nan=False)
-        data: dict[str, str | bytes] = {"measures.json": measures}
+        # a row a measure, with its value over all instances and its interval, else None
+        rows = [
+            (m, self.result.means.get(m), MEASURES[m].direction, MEASURES[m].family, v)
+            for m, v in self.ev.measures.items()
+        ]
+        columns = ["measure", "value", "better", "family", "over_all_instances"]
+        measures = pd.DataFrame(rows, [*self.ev.measures], columns)
+        measures = measures.join(report.intervals.table[["ci_low", "ci_high"]])
+        if (statistics := self.result.statistics) is not None:
+            ends = ["low", "high", "corrected_low", "corrected_high"]
+            measures = measures.join(statistics.table[["std", *ends]])
+        told = measures.astype(object).where(measures.notna(), None).to_dict("split", index=False)
+        data: dict[str, str | bytes] = {"measures.json": json.dumps(told, allow_nan=False)}
         data["counts.parquet"] = _parquet(self.counts)
         if report.profiles:
             data["profile.csv"] = self.profile_table(report.profiles).to_csv(index=False)
         if self.has_folds:
-            data["folds.parquet"] = _parquet(self.fold_table())
+            names = list(map(str, self.ev.folds.index))
+            about = pd.DataFrame({"fold": self.fold_numbers, "name": names}, self.ev.folds.index)
+            about["n_instances"] = self.ev.fold_sizes
+            if self.n_train:
+                about["n_train"] = list(map(int, self.n_train.values()))
+            data["folds.parquet"] = _parquet(about.join(self.ev.folds))
         if report.curves is not None:
             data["curves.parquet"] = _parquet(self.of_labels(self.ev.curves))
             if len(report.curves.bins):
@@ -175,35 +190,12 @@ class RunContent:
             remarks.append(f"{text}; they are optimistic.")
         return replace(self.result, provenance=provenance, time=now, remarks=tuple(remarks))
 
-    def measure_table(self, intervals: MeasureIntervals) -> dict[str, list[Any]]:
-        """One row a measure, with its value over all instances and its interval, else None."""
-        rows = [
-            (m, self.result.means.get(m), MEASURES[m].direction, MEASURES[m].family, v)
-            for m, v in self.ev.measures.items()
-        ]
-        columns = ["measure", "value", "better", "family", "over_all_instances"]
-        table = pd.DataFrame(rows, [*self.ev.measures], columns)
-        table = table.join(intervals.table[["ci_low", "ci_high"]])
-        if (statistics := self.result.statistics) is not None:
-            ends = ["low", "high", "corrected_low", "corrected_high"]
-            table = table.join(statistics.table[["std", *ends]])
-        return table.astype(object).where(table.notna(), None).to_dict("split", index=False)
-
     def of_labels(self, table: Callable[[list[Hashable]], pd.DataFrame]) -> pd.DataFrame:
         """A table of the labels that occur, of many thousand of those with the most instances."""
         support = self.ev.labels["support"]
         rows = table([*support[support > 0].nlargest(_LABELS).index])
         names = [None if label is None else str(label) for label in rows["label"]]
         return rows.assign(label=names)
-
-    def fold_table(self) -> pd.DataFrame:
-        """One row a fold: its number and name, sizes, measures."""
-        names = list(map(str, self.ev.folds.index))
-        about = pd.DataFrame({"fold": self.fold_numbers, "name": names}, self.ev.folds.index)
-        about["n_instances"] = self.ev.fold_sizes
-        if self.n_train:
-            about["n_train"] = list(map(int, self.n_train.values()))
-        return about.join(self.ev.folds)
 
     def instance_table(self) -> bytes:
         """One row an instance, as parquet; values that it cannot mix as text."""
@@ -276,12 +268,12 @@ EPOCH_MEASURES = (
 _POINTS = 10
 
 
+@dataclass
 class EpochMetrics:
     """Metrics that are not in the store yet: what it does not take goes with the next."""
 
-    def __init__(self, run_id: str) -> None:
-        self.run_id = run_id
-        self.pending: list[Metric] = []
+    run_id: str
+    pending: list[Metric] = field(default_factory=list)
 
     def add(self, ev: Evaluation, step: int, measures: Iterable[str] | None = None) -> None:
         """The measures of an epoch and its profile, as far as they are finite."""

@@ -150,9 +150,6 @@ class CatBoostCallback:
                     stages = self.model.staged_predict(self.X, prediction_type="Probability")
                     for i, scores in enumerate(stages):
                         self._round, self._scores = i, scores
-                        self.epochs.epoch(i, self._predict)
-            self.epochs.end(self._predict, self._round)
+                        self.epochs.epoch(i, lambda: (self.Y, self._scores))
+            self.epochs.end(lambda: (self.Y, self._scores), self._round)
         self._scores = None
-
-    def _predict(self) -> Scored:
-        return self.Y, self._scores

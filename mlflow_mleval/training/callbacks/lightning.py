@@ -96,7 +96,8 @@ class LightningCallback(Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        if dataloader_idx == self.dataloader and _is_training(trainer) and self._trouble is None:
+        counts = dataloader_idx == self.dataloader and not trainer.sanity_checking
+        if counts and trainer.state.fn == TrainerFn.FITTING and self._trouble is None:
             try:
                 truth, scores = map(from_tensor, self.extract(outputs, batch))
                 self._batches.append((truth, scores))
@@ -104,12 +105,13 @@ class LightningCallback(Callback):
                 self._trouble = error
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if not _is_training(trainer):
+        if trainer.state.fn != TrainerFn.FITTING or trainer.sanity_checking:
             return
         if trainer.world_size > 1:
             self._latest = self._together(trainer) or self._latest
         elif self._batches and self._trouble is None:
-            self._latest = self._joined()
+            truth, scores = map(np.concatenate, zip(*self._batches, strict=True))
+            self._latest = truth, scores
         if self._trouble is not None:
             self.epochs.fail("nothing of this training is logged", self._trouble)
         self._batches, self._epoch = [], trainer.current_epoch
@@ -124,10 +126,6 @@ class LightningCallback(Callback):
             self.epochs.end(self._predict, self._epoch)
         self._clear()
 
-    def _joined(self) -> Scored:
-        truth, scores = (np.concatenate(parts) for parts in zip(*self._batches, strict=True))
-        return truth, scores
-
     def _together(self, trainer: Trainer) -> Evaluation | None:
         """The evaluation of all processes' parts. Each takes part in it whatever has gone wrong, or
         the others would wait."""
@@ -138,7 +136,8 @@ class LightningCallback(Callback):
             own = _own_rows(trainer, self.dataloader)
             if self._batches and own:
                 with same_randomness():
-                    part = self.epochs.evaluate(*(values[:own] for values in self._joined()))
+                    truth, scores = map(np.concatenate, zip(*self._batches, strict=True))
+                    part = self.epochs.evaluate(truth[:own], scores[:own])
         except Exception as error:
             part = f"{type(error).__name__}: {error}"
         parts: list[Any] = [None] * trainer.world_size
@@ -166,10 +165,6 @@ def _from_dict(outputs: Any, batch: Any) -> Scored:
             "`extract`."
         )
     return outputs["y_true"], outputs["y_score"]
-
-
-def _is_training(trainer: Trainer) -> bool:
-    return trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking
 
 
 def _own_rows(trainer: Trainer, which: int) -> int:

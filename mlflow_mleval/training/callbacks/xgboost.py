@@ -62,7 +62,10 @@ class XGBoostCallback(xgboost.callback.TrainingCallback):
         return False
 
     def after_training(self, model: Any) -> Any:
-        self.epochs.end(lambda: self._predict(model, _best(model)), _best(model))
+        # the iteration that early stopping found
+        found = model.attr("best_iteration") if isinstance(model, xgboost.Booster) else None
+        best = None if found is None else int(found)
+        self.epochs.end(lambda: self._predict(model, best), best)
         # Copies of the callback, as scikit-learn makes them of an estimator's parameters, could not
         # hold it.
         self._matrix = None
@@ -71,9 +74,3 @@ class XGBoostCallback(xgboost.callback.TrainingCallback):
     def _predict(self, model: xgboost.Booster, best: int | None = None) -> Scored:
         rounds = (0, 0 if best is None else best + 1)  # (0, 0) are all
         return self.Y, model.predict(self._matrix, iteration_range=rounds)
-
-
-def _best(model: Any) -> int | None:
-    """The iteration that early stopping found; None without it."""
-    iteration = model.attr("best_iteration") if isinstance(model, xgboost.Booster) else None
-    return None if iteration is None else int(iteration)
