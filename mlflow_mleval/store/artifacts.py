@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -46,7 +47,8 @@ MOST_DATA, _MOST_LISTED = 256 * 2**20, 4_096
 _END = struct.Struct("<4s16x4s8xL4xH")
 #: Seconds for which a host that gave no answer is not asked again: many runs may name it.
 _REST = 60.0
-_only_routes = False
+#: Whether `go_by_routes` was called.
+only_routes = False
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 #: Hosts that gave no answer, and until when they are left alone.
@@ -55,14 +57,9 @@ _silent: dict[str, float] = {}
 
 def go_by_routes() -> None:
     """From now on this process reaches no artifact at an address: anybody may write one."""
-    global _only_routes
-    _only_routes = True
+    global only_routes
+    only_routes = True
     get_registered_artifact_repositories().clear()
-
-
-def only_routes() -> bool:
-    """Whether `go_by_routes` was called."""
-    return _only_routes
 
 
 def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | None:
@@ -130,16 +127,16 @@ def _whole(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | 
         target.parent.mkdir(parents=True, exist_ok=True)
         is_route = urlsplit(address).scheme == "mlflow-artifacts" and store.server_address()
         is_own = is_route and _host(address) in ("", _host(mlflow.get_tracking_uri()))
-        if is_own and not _only_routes and _Routes(run_id).fetch(path, target):  # one request
+        if is_own and not only_routes and _Routes(run_id).fetch(path, target):  # one request
             return True
-        there = _repository(run_id, address)
+        there = repository(run_id, address)
         beside = there.list_artifacts(path.rpartition("/")[0] or None)
         if all(entry.is_dir or entry.path != path for entry in beside):
             return False
         there._download_file(path, str(target))  # in this thread: `download_artifacts` has a pool
         return True
 
-    with nullcontext() if _only_routes else _address_errors(address):
+    with nullcontext() if only_routes else _address_errors(address):
         fetched = budget.within("download_artifacts", fetch, budget.MOST_ARTIFACT)
     return target if fetched else None
 
@@ -196,11 +193,11 @@ def _address_errors(address: str) -> Iterator[None]:
 
 def contents_of(run: Run, folder: Path) -> dict[str, bytes]:
     """What the run holds, path to content."""
-    there = repository(run)
+    there = repository(run.info.run_id, run.info.artifact_uri)
     try:
         paths = budget.within("list_artifacts", lambda: _all_files(there))
     except (MlflowException, OSError):
-        if _only_routes:
+        if only_routes:
             raise
         return {}  # it has none
     content = {}
@@ -221,13 +218,9 @@ def _all_files(there: Any, folder: str | None = None) -> list[str]:
     return paths
 
 
-def repository(run: Run) -> Any:
+def repository(run_id: str, address: str) -> Any:
     """What takes files for a run: it has `log_artifact(file, folder)`."""
-    return _repository(run.info.run_id, run.info.artifact_uri)
-
-
-def _repository(run_id: str, address: str) -> Any:
-    if _only_routes:
+    if only_routes:
         return _Routes(run_id)
     remember(address)
     check_login(address)
@@ -244,21 +237,21 @@ def check_targets(there: Any, paths: Collection[str]) -> None:
 
 def remove(run: Run, paths: Collection[str]) -> None:
     """Delete artifacts of a run where the store can; the server's routes cannot."""
-    if _only_routes:
+    if only_routes:
         return
     with store.store_errors("write to"):
-        there = repository(run)
+        there = repository(run.info.run_id, run.info.artifact_uri)
         check_targets(there, paths)
         for path in sorted(paths):
             with suppress(MlflowException, NotImplementedError):
                 there.delete_artifacts(path)
 
 
+@dataclass(frozen=True)
 class _Routes:
     """Artifacts of a run by the routes of the server, as a repository of MLflow's has them."""
 
-    def __init__(self, run_id: str) -> None:
-        self.run_id = run_id
+    run_id: str
 
     def log_artifact(self, file: str, folder: str | None = None) -> None:
         path = f"{folder}/{Path(file).name}" if folder else Path(file).name

@@ -53,13 +53,10 @@ class Budget:
     """Until when somebody waits for these threads."""
 
     seconds: float
-    renewed: bool = False
+    renewed: bool
+    until: float
     over: bool = False
     threads: set[int] = field(default_factory=set)
-    until: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.until = time.monotonic() + self.seconds
 
     @property
     def left(self) -> float:
@@ -153,7 +150,8 @@ def bounded(
     most: int | None = None,
 ) -> T:
     """What the call returns, in at most so many seconds, which `mark` may renew."""
-    budget = Budget(min(seconds, threading.TIMEOUT_MAX), renewed)
+    seconds = min(seconds, threading.TIMEOUT_MAX)
+    budget = Budget(seconds, renewed, time.monotonic() + seconds)
     answer: Future[T] = Future()
 
     def run() -> None:

@@ -205,7 +205,7 @@ def _write_all(
             done[cell] = outcome
             progress(len(done), len(results))
 
-    elsewhere = store.is_elsewhere(mlflow.get_tracking_uri())
+    elsewhere = store.place_of(mlflow.get_tracking_uri()).elsewhere
     # A store has no lock, so each import looks again after it has written: whoever sees a later one
     # of several whole runs that claim a cell deletes it, and all agree on the first.
     for _ in range(_ROUNDS):

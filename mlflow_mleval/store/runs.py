@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
@@ -106,7 +106,7 @@ class Payload:
 
     def metrics(self, timestamp: int, model_id: str | None = None, **data: Any) -> list[Metric]:
         """The history, and every finite value of the result as a metric of the data."""
-        measures = {schema.metric_key(m): {0: v} for m, v in self.means.items()}
+        measures = {schema.METRIC_PREFIX + m: {0: v} for m, v in self.means.items()}
         by_fold = {
             schema.FOLD_PREFIX + m: dict(zip(self.folds, values, strict=True))
             for m, values in self.by_fold.items()
@@ -155,7 +155,7 @@ def write(
             if experiment_name is not None:
                 experiment_id = store.ensure_experiment(client, experiment_name)
             else:
-                with store.quick(), store.store_errors("read"):
+                with budget.environment(**store.QUICK), store.store_errors("read"):
                     experiment_id = present(_get_experiment_id())
             now = str(int(time.time() * 1000))
             own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: now}
@@ -330,7 +330,7 @@ def send(run: Run, files: Mapping[str, Content], jobs: Sequence[Callable[[], Non
         for job in jobs:
             job()
         return
-    repository = artifacts.repository(run)
+    repository = artifacts.repository(run.info.run_id, run.info.artifact_uri)
     artifacts.check_targets(repository, files)
 
     def upload(local: Path, parent: str) -> None:
@@ -523,8 +523,9 @@ def log_report(
     all_tags = store.context_tags() | dict(tags or {})
     all_tags |= {schema.TAG_KIND: schema.KIND_REPORT, schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION)}
     client, key = store.connect(), all_tags.get(schema.TAG_REPORT)
+    what = f"report {mlflow.get_tracking_uri()} {experiment_id} {key}"
     with (
-        _alone(experiment_id, key),
+        alone(what, _PATIENCE) if key else nullcontext(),
         quiet(),
         store.store_errors("write to"),
         tempfile.TemporaryDirectory() as folder,
@@ -551,7 +552,7 @@ def log_report(
         finally:
             end(client, run_id, status)
         # of several that were made at once the first stays; by the routes nothing can be deleted
-        if new and key and not artifacts.only_routes():
+        if new and key and not artifacts.only_routes:
             run_id = settle(client, partial(_same, client, experiment_id, key, True), run_id)
     return run_id
 
@@ -568,7 +569,7 @@ def address(run_id: str) -> str | None:
 def page_of(experiment_ids: Iterable[str]) -> str:
     """The page /mleval/ of the experiments, under the server's address; empty where none is."""
     server = mlflow.get_tracking_uri()
-    if not (artifacts.only_routes() or _has_page(server)):
+    if not (artifacts.only_routes or _has_page(server)):
         return ""
     return f"{PAGE}?{urlencode([('experiment-id', one) for one in experiment_ids])}"
 
@@ -601,12 +602,6 @@ def _same(
     several = store.search(client, [experiment_id], f"tags.`{schema.TAG_REPORT}` = '{key}'")
     reports = [r for r in several if r.data.tags.get(schema.TAG_KIND) == schema.KIND_REPORT]
     return sorted((r for r in reports if not finished or r.info.status == "FINISHED"), key=age)
-
-
-def _alone(experiment_id: str, key: str | None) -> AbstractContextManager[None]:
-    """One process of this machine at a time writes the report."""
-    what = f"report {mlflow.get_tracking_uri()} {experiment_id} {key}"
-    return alone(what, _PATIENCE) if key else nullcontext()
 
 
 # --------------------------------------------------------------------------------------------------

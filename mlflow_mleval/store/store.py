@@ -134,8 +134,9 @@ MOST = 5_000_000
 _PASSES = 5
 #: What MLflow, a database or the network raises; UnicodeError where a password cannot be sent.
 _FORESEEN = MlflowException, sqlite3.Error, OSError, ImportError, UnicodeError
-#: A server that is not there should be reported in seconds. What the user set goes before.
-_QUICK = {
+#: Few retries, for a server that is not there should be reported in seconds: MLflow's own default
+#: keeps trying for minutes. What the user set goes before.
+QUICK = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
@@ -153,11 +154,26 @@ def connect(*, create: bool = False) -> MlflowClient:
         suppress_logs("alembic.runtime.migration", _OF_TABLES),
     ):
         _refuse_split(uri)
-        place = _place(uri)
+        place = place_of(uri)
 
         def opened() -> MlflowClient:
+            if place.file is not None:
+                if not create and not place.file.exists():  # reading makes none
+                    raise StoreError(
+                        f"there is no store at {place.file}. Set MLFLOW_TRACKING_URI to yours, or "
+                        "make one: mleval import FILE."
+                    )
+                place.file.parent.mkdir(parents=True, exist_ok=True)
             if place.url is not None:
-                _probe_database(place, create)
+                import sqlalchemy
+
+                # fails at once where MLflow would retry for minutes
+                timeout = budget.connecting(place.url.get_dialect().driver)
+                engine = sqlalchemy.create_engine(place.url, connect_args=timeout)
+                try:
+                    sqlalchemy.inspect(engine).get_table_names()
+                finally:
+                    engine.dispose()
             if place.file is None:
                 return _Client(uri)
             # MLflow makes the tables of a new file: two processes at once would leave it broken
@@ -189,13 +205,13 @@ class _Client(MlflowClient):
         def ask(*args: Any, **parts: Any) -> Any:
             budget.go_on()
             act = partial(method, *args, **parts)
-            if is_elsewhere(self.tracking_uri):
+            if place_of(self.tracking_uri).elsewhere:
                 act = partial(budget.within, name, act)
             writes = name.startswith(_WRITES)
             try:
                 with (
                     store_errors("write to" if writes else "read"),
-                    nullcontext() if self._answers else quick(),
+                    nullcontext() if self._answers else budget.environment(**QUICK),
                 ):
                     answer = patiently(act) if writes else act()
             except StoreError:
@@ -209,7 +225,8 @@ class _Client(MlflowClient):
 
 
 class _Place(NamedTuple):
-    """Of a store the URL of a database, the file of SQLite, and whether it is a place elsewhere."""
+    """Of a store the URL of a database, the file of SQLite, and whether it is no file of this
+    machine, but something that may not answer."""
 
     url: Any
     file: Path | None
@@ -217,7 +234,8 @@ class _Place(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def _place(uri: str) -> _Place:
+def place_of(uri: str) -> _Place:
+    """Where a store is."""
     if uri.partition(":")[0].partition("+")[0] not in DATABASE_ENGINES:
         return _Place(None, None, "://" in uri and not uri.startswith("file:"))
     from sqlalchemy.engine import make_url  # a third of what autologging would import
@@ -227,41 +245,31 @@ def _place(uri: str) -> _Place:
     return _Place(url, Path(name) if is_lite and name != ":memory:" else None, not is_lite)
 
 
-def is_elsewhere(uri: str) -> bool:
-    """Whether the store is no file of this machine, but something that may not answer."""
-    return _place(uri).elsewhere
-
-
 def prepare() -> None:
     """What a busy machine makes slow: MLflow's imports, the tables of a new SQLite store."""
     uri = mlflow.get_tracking_uri()
     with store_errors("open"):
         _refuse_split(uri)
-        place = _place(uri)
+        place = place_of(uri)
         if place.url is not None:
             from mlflow.store.tracking import sqlalchemy_store  # noqa: F401
         if place.file is None:
             return
+        address = f"{place.file.absolute().as_uri()}?mode=ro"
         with alone(os.path.realpath(place.file)):
-            made = _has_tables(place.file)
+            try:  # whether MLflow's last step in making the tables is done, or others are at work
+                with closing(sqlite3.connect(address, uri=True, timeout=0)) as database:
+                    made = bool(database.execute("SELECT 1 FROM alembic_version").fetchall())
+            except sqlite3.Error as error:
+                made = _is_conflict(error)
     if not made:
         connect(create=True)
-
-
-def _has_tables(file: Path) -> bool:
-    """Whether MLflow's last step in making the tables is done, or the database is locked."""
-    place = f"{file.absolute().as_uri()}?mode=ro"
-    try:
-        with closing(sqlite3.connect(place, uri=True, timeout=0)) as database:
-            return bool(database.execute("SELECT 1 FROM alembic_version").fetchall())
-    except sqlite3.Error as error:
-        return _is_conflict(error)
 
 
 def check_unlocked(seconds: float = 0.1) -> None:
     """Raise StoreError where another process keeps a SQLite store locked for so long."""
     with store_errors("write to"):
-        file = _place(mlflow.get_tracking_uri()).file
+        file = place_of(mlflow.get_tracking_uri()).file
         if file and file.exists():
             with closing(sqlite3.connect(file, timeout=seconds, isolation_level=None)) as database:
                 database.execute("BEGIN IMMEDIATE")
@@ -443,7 +451,7 @@ def pages(
     # are left out; where they fill a page, the next one is larger.
     seen: set[str] = set()
     since: int | None = None
-    usual = PAGE if _place(mlflow.get_tracking_uri()).url is None else _DATABASE_PAGE
+    usual = PAGE if place_of(mlflow.get_tracking_uri()).url is None else _DATABASE_PAGE
     size = usual
     while True:
         page = _page_of_runs(client, experiment_ids, filter_string, size, since)
@@ -685,11 +693,6 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__}: {text}".rstrip(": ")
 
 
-def quick():
-    """Few retries: MLflow's own default keeps trying for minutes."""
-    return budget.environment(**_QUICK)
-
-
 def _existing(client: MlflowClient, wanted: str = "") -> str:
     """Which experiments there are; the one that may be meant first."""
     names = [e.name for e in all_experiments(client)]
@@ -718,7 +721,7 @@ def _or_none(lookup, name: str) -> Experiment | None:
 def _refuse_split(uri: str) -> None:
     """Raise StoreError where a part of the password would be taken for host or path."""
     try:
-        if (place := _place(uri)).url is not None:
+        if (place := place_of(uri)).url is not None:
             split = "@" in (place.url.host or "")
         else:
             url = urlsplit(uri)
@@ -738,25 +741,6 @@ def _refuse_split(uri: str) -> None:
             "in none. Begin it with a scheme, and percent-encode special characters of user and "
             "password (@ as %40, / as %2F, ? as %3F, # as %23)."
         )
-
-
-def _probe_database(place: _Place, create: bool) -> None:
-    """Fail at once where MLflow would retry for minutes; make no file by reading."""
-    import sqlalchemy
-
-    if place.file is not None:
-        if not create and not place.file.exists():
-            raise StoreError(
-                f"there is no store at {place.file}. Set MLFLOW_TRACKING_URI to yours, or make "
-                "one: mleval import FILE."
-            )
-        place.file.parent.mkdir(parents=True, exist_ok=True)
-    timeout = budget.connecting(place.url.get_dialect().driver)
-    engine = sqlalchemy.create_engine(place.url, connect_args=timeout)
-    try:
-        sqlalchemy.inspect(engine).get_table_names()
-    finally:
-        engine.dispose()
 
 
 #: What to do where a server does not know who asks.

@@ -301,7 +301,7 @@ def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | No
     payload, uri = _made(payload), mlflow.get_tracking_uri()
     # Processes that write to one database wait for each other, so there each request has the time
     # that a server has in all; a file that is not locked answers in the end.
-    away = store.is_elsewhere(uri)
+    away = store.place_of(uri).elsewhere
     renewed, most = away and not uri.startswith("http"), None if away else threading.TIMEOUT_MAX
     delivery = Delivery(now=True, seconds=most, renewed=renewed)
 

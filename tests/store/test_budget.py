@@ -266,7 +266,7 @@ def test_a_new_local_store_may_take_its_time(tmp_path, monkeypatch):
     monkeypatch.setenv("MLEVAL_TIMEOUT", "1")
 
     def slowly(**parts):
-        if not store._has_tables(tmp_path / "new.db"):
+        if not (tmp_path / "new.db").exists():
             time.sleep(1.5)
         return connect(**parts)
 

@@ -112,7 +112,7 @@ def test_no_artifact_is_written_or_removed_beyond_a_link(client, tmp_path):
     out.mkdir()
     (out / "data.zip").write_text("theirs")
     run = client.create_run(client.create_experiment("linked"))
-    root = Path(artifacts.repository(run).artifact_dir)
+    root = Path(artifacts.repository(run.info.run_id, run.info.artifact_uri).artifact_dir)
     root.mkdir(parents=True)
     (root / "mleval").symlink_to(out)
     payload = runs.Payload("A", "d", {"f1": 0.5}, files={schema.ARTIFACT_DATA: lambda: "ours"})

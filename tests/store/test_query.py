@@ -527,7 +527,7 @@ def test_a_setting_holds_until_the_last_thread_that_needs_it_ends(monkeypatch):
     monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "7")  # the user's own stays
     before = dict(os.environ)
-    first, second = store.quick(), store.quick()
+    first, second = (store.budget.environment(**store.QUICK) for _ in range(2))
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)

@@ -74,7 +74,7 @@ def test_several_machines_that_log_the_same_report_at_once_leave_one_run(client,
             looked.wait()
         return found
 
-    monkeypatch.setattr(reports, "_alone", lambda *_: nullcontext())
+    monkeypatch.setattr(reports, "alone", lambda *_: nullcontext())
     monkeypatch.setattr(reports, "_same", looking)
     with ThreadPoolExecutor(4) as threads:
         ids = [*threads.map(lambda _: log(FIRST, "together"), range(4))]
