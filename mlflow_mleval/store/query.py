@@ -39,7 +39,6 @@ from mlflow_mleval.measures.registry import (
     MEASURES,
     NOT_BY_DEFAULT,
     SETS,
-    Direction,
     default_set,
     expand,
 )
@@ -354,9 +353,17 @@ class _Loading:
             raise UndirectedError(self.why_none(), ways) if ways else NoRunsError(self.why_none())
         results = _with_names(results, "method", chosen.methods, chosen.exclude_methods)
         results = _with_names(results, "dataset", chosen.datasets, chosen.exclude_datasets)
-        results = repeats.held_out_first(results, self.named, self.excluded)
-        repeats.check_repeats(results, chosen.repeats_by)
-        repeats.check_comparable(results)
+        rows = results.rows
+        if rows["searched"].any():
+            # what a search says of its winner does not count where that was evaluated, too
+            evaluated = {*results.cells[~rows["searched"] & results.finished]}
+            gone = rows["searched"] & results.cells.isin(evaluated)
+            gone &= ~rows["run_id"].isin(self.named)
+            by = "a search chose it by these very values"
+            why = f"{by}, and the method was evaluated without them"
+            self.excluded += [Excluded("run", name, why) for name in results.titles[gone]]
+            results = results.where(~gone)
+        repeats.check_comparable(results, chosen.repeats_by)
         results = _on_one_scale(results, chosen, self.choice)
         failed = table.where(reasons == reader.FAILED)
         method, dataset = (rule.names(failed) for rule in self.rules)
@@ -422,12 +429,17 @@ class _Loading:
         if self.client is None:
             return {}
         cell, rows = ["dataset", "method"], members.rows
-        tags = (members.table.has(f"tags.{tag}") for tag in schema.TAG_PROFILES.values())
+        tags = {tag: members.table.tag(tag) for tag in schema.TAG_PROFILES.values()}
+        having = reduce(or_, (members.table.has(f"tags.{tag}") for tag in tags))
         single = ~rows.duplicated(cell, keep=False)
-        held = rows[reduce(or_, tags) & (members.finished | single)]
+        held = rows[having & (members.finished | single)]
         held = held.drop_duplicates(cell, keep="last")[cell]
-        found = {(d, m): members.profiles(at) for at, d, m in held.itertuples(name=None)}
-        return {cell: profiles for cell, profiles in found.items() if profiles}
+        found: dict[Cell, Mapping[str, schema.ProfileTag]] = {}
+        for at, dataset, method in held.itertuples(name=None):
+            texts = ((kind, tags[tag].at[at]) for kind, tag in schema.TAG_PROFILES.items())
+            if profiles := reader.RunProfiles({kind: text for kind, text in texts if text}):
+                found[dataset, method] = profiles
+        return found
 
     def source(self, cells: Cells, used: Sequence[str]) -> dict[str, Any]:
         """How the study came about."""
@@ -474,8 +486,14 @@ class _Choice:
     """Which measures are asked for or declared; once the cells are known, which count."""
 
     def __init__(self, selection: Selection) -> None:
-        self.ways = {"minimize": selection.minimize, "maximize": selection.maximize}
         self.proposed = selection.directions == "proposed"
+        self._way = partial(direction_of, proposed=self.proposed)
+        self.directions = partial(
+            metric_names.directions,
+            minimize=selection.minimize,
+            maximize=selection.maximize,
+            proposed=self.proposed,
+        )
         self.asked, self.excluded = selection.measures, selection.exclude_measures
         self.declared = list(self.directions([*selection.minimize, *selection.maximize]))
         self.named = dict.fromkeys([*self.declared, *(self.asked or ())])
@@ -499,12 +517,6 @@ class _Choice:
     def left(self) -> list[str]:
         """What may count as far as is known."""
         return [m for m in self.wanted if m not in self.why_not]
-
-    def _way(self, metric: str) -> str | None:
-        return direction_of(metric, self.proposed)
-
-    def directions(self, names: Collection[str]) -> dict[str, Direction]:
-        return metric_names.directions(names, **self.ways, proposed=self.proposed)
 
     def may_count(self, metric: str) -> bool:
         """Whether a metric that others logged may be compared, as far as one run tells."""

@@ -204,7 +204,8 @@ def period_doubts(rules: Sequence[str], table: RunsTable) -> list[str]:
 def rules_of(
     selection: Selection, client: MlflowClient | None, table: RunsTable
 ) -> tuple[Rule, Rule]:
-    """What names the methods, and what the datasets; LoggedModels where there is a client."""
+    """What names the methods, and what the datasets. Where there is a client, LoggedModels are
+    called by the version that was registered, else by name and id, for most are named "model"."""
     method, dataset = tuple(selection.method_by), selection.dataset_by
     if selection.name_as:
         method = (f"param:{_PART.format('method')}",)
@@ -213,7 +214,17 @@ def rules_of(
     one = method == ("experiment",) and dataset is None
     named = Rule("method", method)
     if client is not None and _MODEL in method:
-        named = _with_models(client, [*table.experiments], named)
+        names, measured_by = logged_models(client, [*table.experiments])
+        called = {model: f"{name} {model[:_ID_SHOWN]}" for model, name in names.items()}
+        ask = client.search_model_versions
+        versions = store.listed(ask, lambda each: f"{each.name}/{each.version}", "model versions")
+        # the last one counts
+        for version in sorted(versions, key=lambda version: version.creation_timestamp):
+            # a registry may know the run alone
+            if made := store.id_of_version(version) or version.run_id:
+                called[made] = f"{version.name}/{version.version}"
+        called |= {run: called[model] for run, model in measured_by.items()}
+        named = replace(named, models=called)
     return named, Rule("dataset", (dataset,) if dataset else (), one=one)
 
 
@@ -314,21 +325,6 @@ def settings(table: RunsTable, rules: Sequence[str]) -> pd.DataFrame:
 # What LoggedModels are called.
 
 
-def _with_models(client: MlflowClient, experiment_ids: Sequence[str], rule: Rule) -> Rule:
-    """The rule, knowing what LoggedModels are called: by the version that was registered, else by
-    name and id, for most are named "model"."""
-    named, measured = logged_models(client, experiment_ids)
-    called = {model: f"{name} {model[:_ID_SHOWN]}" for model, name in named.items()}
-    ask = client.search_model_versions
-    versions = store.listed(ask, lambda each: f"{each.name}/{each.version}", "model versions")
-    # the last one counts
-    for version in sorted(versions, key=lambda version: version.creation_timestamp):
-        # a registry may know the run alone
-        if made := store.id_of_version(version) or version.run_id:
-            called[made] = f"{version.name}/{version.version}"
-    return replace(rule, models=called | {run: called[model] for run, model in measured.items()})
-
-
 def logged_models(
     client: MlflowClient, experiment_ids: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
@@ -424,14 +420,6 @@ class Results:
     def titles(self) -> pd.Series:
         """How lists name the runs."""
         return self.cells + " (run " + self.rows["run_id"] + ")"
-
-    def profiles(self, label: Any) -> RunProfiles:
-        """The loss profiles of a run."""
-        tags = ((kind, f"tags.{tag}") for kind, tag in schema.TAG_PROFILES.items())
-        frame = self.table.frame
-        held = {kind: frame.at[label, column] for kind, column in tags if column in frame}
-        # what a run has not is NaN
-        return RunProfiles({k: text for k, text in held.items() if text and isinstance(text, str)})
 
     def unreadable(self) -> Iterator[Excluded]:
         """The tags that cannot be read."""
@@ -543,15 +531,14 @@ def _rows_of_runs(table: RunsTable, rules: tuple[Rule, Rule], selection: Selecti
 
 def _decoded(table: RunsTable, tag: str) -> dict[str, Any]:
     """What the texts of a tag say, or as a text why they cannot be read."""
-
-    def said(text: str) -> Any:
-        try:
-            return _DECODED[tag](text)
-        except ValueError as error:
-            return str(error).rstrip(".")
-
+    said: dict[str, Any] = {}
     column = f"tags.{tag}"
-    return {t: said(t) for t in table.frame[column].cat.categories} if column in table.frame else {}
+    for text in table.frame[column].cat.categories if column in table.frame else ():
+        try:
+            said[text] = _DECODED[tag](text)
+        except ValueError as error:
+            said[text] = str(error).rstrip(".")
+    return said
 
 
 def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -560,7 +547,7 @@ def measured(table: RunsTable) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
     own: dict[str, np.ndarray] = {}
     others: dict[str, np.ndarray] = {}
     for key in table.names["metrics"]:
-        column = table.numbers(key).to_numpy()
+        column = table.frame[f"metrics.{key}"].to_numpy(float)
         if np.isnan(column).all():
             continue
         if measure := schema.measure_of(key):
@@ -670,17 +657,6 @@ def _unmeasured(values: Collection[str]) -> str:
     return Message(text, DECLARE, *proposed)
 
 
-def errors_of(tag: schema.ProfileTag, kind: str) -> np.ndarray:
-    """Mean i-th largest errors, one row a fold, zeros at the end left out."""
-    rows = np.zeros((len(tag.rows), max(map(len, tag.rows))))
-    for i, row in enumerate(tag.rows):
-        rows[i, : len(row)] = row
-    if kind == "soft":
-        return rows
-    # 1 where at least i labels are wrong
-    return np.cumsum(rows[:, ::-1], axis=1)[:, -2::-1] / rows.sum(axis=1, keepdims=True)
-
-
 # --------------------------------------------------------------------------------------------------
 # What tells methods, datasets and repeats apart, and where that is too weak.
 
@@ -717,7 +693,19 @@ def factors_of(rows: pd.DataFrame, table: RunsTable, selection: Selection) -> tu
     by = table.told_by.get("method", told_by(rows["method_by"]))
     methods = Factor("method", rows["method"].nunique(), by, names=(*rows["method"].unique(),))
     repeats = rows.groupby(["dataset", "method"]).size()
-    repeated = _repeated(rows, table, selection) if repeats.max() > 1 else ""
+    repeated = ""  # what tells repeats apart: what was asked for, seeds, the data, or nothing
+    if repeats.max() > 1:
+        runs, told = rows[rows.duplicated(["dataset", "method"], keep=False)], []
+        cells = [runs["dataset"], runs["method"]]
+        if selection.repeats_by:
+            told.append(f"{', '.join(selection.repeats_by)}, as asked")
+        elif (runs["repeat"].groupby(cells).nunique() > 1).any():
+            seeds: Sequence[str] = sorted(filter(is_seed, table.names["params"]), key=len)
+            told.append(f"param:{seeds[0]}" if seeds else "its number")
+        data = runs["dataset_digest"] + runs["split_digest"]
+        if (data.groupby(cells).nunique() > 1).any():
+            told.append("different splits of the data")
+        repeated = joined(" and ", told) if told else NOTHING
     doubt, more = _doubts(rows, table, selection, repeated)
     # digests are splits of one dataset, unless somebody says otherwise
     shapes = table.frame["shape"]
@@ -839,19 +827,3 @@ def _parts_that_vary(columns: pd.DataFrame) -> tuple[list[str], list[int]]:
         elif n > 1:
             varying.append(i)
     return texts, varying
-
-
-def _repeated(rows: pd.DataFrame, table: RunsTable, selection: Selection) -> str:
-    """What tells repeats apart: what was asked for, seeds, the data, or nothing."""
-    several = rows[rows.duplicated(["dataset", "method"], keep=False)]
-    cells = several.groupby(["dataset", "method"])
-    told = []
-    if selection.repeats_by:
-        told.append(f"{', '.join(selection.repeats_by)}, as asked")
-    elif (cells["repeat"].nunique() > 1).any():
-        seeds: Sequence[str] = sorted(filter(is_seed, table.names["params"]), key=len)
-        told.append(f"param:{seeds[0]}" if seeds else "its number")
-    digests = several["dataset_digest"] + several["split_digest"]
-    if (digests.groupby([several["dataset"], several["method"]]).nunique() > 1).any():
-        told.append("different splits of the data")
-    return joined(" and ", told) if told else NOTHING

@@ -58,15 +58,6 @@ Mixed: TypeAlias = Mapping[int, Sequence[str]]
 Chosen: TypeAlias = dict[Cell, tuple[str, int]]
 
 
-def check_repeats(results: Results, rules: Sequence[str]) -> None:
-    """NoRunsError where no run has what was to name the repeats."""
-    if rules and not (results.rows["repeat"] != "").any():
-        has = [*settings(results.table, rules)]
-        guess = did_you_mean((key_of(rule)[1] for rule in rules), has)
-        params = f" Their params are {some(has)}.{guess}" if has else ""
-        raise NoRunsError(f"no run has {some(rules)}, which was to tell repeats apart.{params}")
-
-
 def sign_of(metric: str, selection: Selection) -> int:
     """1 where larger values of the metric are better, else −1; MeasureError where nobody says."""
     try:
@@ -112,7 +103,7 @@ class Cells:
 
 
 class _Gathering:
-    """Runs on their way to cells."""
+    """Runs on their way to cells, without copies."""
 
     def __init__(self, results: Results, selection: Selection, searched: Mapping[str, set[str]]):
         self.results, self.selection = results, selection
@@ -128,6 +119,14 @@ class _Gathering:
         # a candidate has equal settings and protocols
         equal = [rows["protocol"], *map(self.settings.get, self.settings)]
         self.candidate = rows.groupby(equal, sort=False).ngroup()
+        # of runs that say just the same the last counts: one logged twice is no second repeat
+        several = self.cell.duplicated(keep=False)
+        said = rows.loc[several, ["repeat", "status", "folds", "split_digest"]]
+        said = said.assign(cell=self.cell[several], candidate=self.candidate[several])
+        values = results.values.reindex(said.index)
+        copied = pd.concat([said, values], axis=1).duplicated(keep="last")
+        copied = copied.reindex(self.cell.index, fill_value=False)
+        self.keep(~copied, "the same result was logged again")
 
     def named(self, cell: int) -> str:
         return result_name(*self.names[cell])
@@ -140,26 +139,6 @@ class _Gathering:
         self.excluded += [Excluded("run", name, reason) for name in gone]
         self.results, self.settings = self.results.where(kept), self.settings[kept]
         self.cell, self.candidate = self.cell[kept], self.candidate[kept]
-
-    def without_copies(self) -> None:
-        """Keep the last of runs that say just the same: one logged twice is no second repeat."""
-        several = self.cell.duplicated(keep=False)
-        said = self.results.rows.loc[several, ["repeat", "status", "folds", "split_digest"]]
-        said = said.assign(cell=self.cell[several], candidate=self.candidate[several])
-        values = self.results.values.reindex(said.index)
-        copied = pd.concat([said, values], axis=1).duplicated(keep="last")
-        copied = copied.reindex(self.cell.index, fill_value=False)
-        self.keep(~copied, "the same result was logged again")
-
-    def of_latest_data(self) -> None:
-        """Of each dataset the runs on the data that were used last count."""
-        rows = self.results.rows
-        kept = pd.Series(True, rows.index)
-        for _, held in rows[rows["dataset_digest"] != ""].groupby("dataset", sort=False):
-            if schema.differ(held["dataset_digest"]):
-                last = held.loc[held["start_time"].idxmax(), "dataset_digest"]
-                kept[held.index] = held["dataset_digest"] == last
-        self.keep(kept, "it is on other data than the latest runs of its dataset")
 
     def refuse_other_data(self) -> None:
         """CandidatesError where runs of a cell are on different data."""
@@ -238,10 +217,25 @@ class _Gathering:
         if apart := self.apart(mixed):
             ways.append(("compare them as methods of their own", apart))
         ways.append(("average them all the same", {"duplicates": "mean"}))
-        metric, also = self.to_choose_by(mixed)
-        if metric:
+        # A metric that every run has and whose direction is known, rather one that is not compared.
+        # Nobody chooses by what a method costs, unasked.
+        chosen = self.selection
+        declared, compared = {*chosen.minimize, *chosen.maximize}, chosen.measures or ()
+        proposed = chosen.directions == "proposed"
+        shared = {*self.results.values[self.cell.isin([*mixed])].dropna(axis=1)}
+        directed = [
+            m
+            for m in shared - of_training(shared)
+            if m in declared or (direction_of(m, proposed) and not is_cost(m))
+        ]
+        if directed:
+            metric = min(
+                directed,
+                key=lambda m: (m in compared, not _VALIDATION.search(m), m not in declared, m),
+            )
+            also = len(directed) == 1 if chosen.measures is None else metric in compared
+            studies = chosen.method_by == ("experiment",)  # whose runs are trials
             what = f"take the best candidate by {metric}, with its repeats"
-            studies = self.selection.method_by == ("experiment",)  # whose runs are trials
             at = 0 if studies or not also else len(ways)
             ways.insert(at, (what, {"duplicates": f"best:{metric}"}))
         ways.append(("take the run that started last", {"duplicates": "latest"}))
@@ -254,26 +248,6 @@ class _Gathering:
             (self.named(c), f"{count(int(sizes[c]), 'run')} that differ in {some(names, 6)}")
             for c, names in mixed.items()
         ]
-
-    def to_choose_by(self, cells: Collection[int]) -> tuple[str, bool]:
-        """A metric that every run has and whose direction is known, rather one that is not
-        compared, and whether it will be. Nobody chooses by what a method costs, unasked."""
-        chosen = self.selection
-        declared, compared = {*chosen.minimize, *chosen.maximize}, chosen.measures
-        proposed = chosen.directions == "proposed"
-        shared = {*self.results.values[self.cell.isin(cells)].dropna(axis=1)}
-        directed = [
-            m
-            for m in shared - of_training(shared)
-            if m in declared or (direction_of(m, proposed) and not is_cost(m))
-        ]
-        if not directed:
-            return "", False
-        best = min(
-            directed,
-            key=lambda m: (m in (compared or ()), not _VALIDATION.search(m), m not in declared, m),
-        )
-        return best, best in compared if compared is not None else len(directed) == 1
 
     def apart(self, mixed: Mixed) -> dict[str, Any]:
         """Options that make methods of candidates, on one dataset where others would have gaps."""
@@ -367,9 +341,14 @@ def gather(
     """One cell a method and dataset: of repeats the mean, of candidates as `duplicates` says; by
     the ids of the best trials of searches, `searched` has the params that these searched."""
     found, policy = _Gathering(results, selection, searched or {}), selection.duplicates
-    found.without_copies()
-    if policy == "latest-data":
-        found.of_latest_data()
+    if policy == "latest-data":  # of each dataset those on the data that were used last count
+        rows = found.results.rows
+        kept = pd.Series(True, rows.index)
+        for _, held in rows[rows["dataset_digest"] != ""].groupby("dataset", sort=False):
+            if schema.differ(held["dataset_digest"]):
+                last = held.loc[held["start_time"].idxmax(), "dataset_digest"]
+                kept[held.index] = held["dataset_digest"] == last
+        found.keep(kept, "it is on other data than the latest runs of its dataset")
     elif policy not in ("latest", "mean") and DIGEST not in selection.repeats_by:
         found.refuse_other_data()
     mixed = {} if policy == "latest" else found.mixed()
@@ -413,10 +392,18 @@ def repeats_table(cells: Cells, used: Sequence[str]) -> pd.DataFrame | None:
 # Results of different kinds, whose values do not compare.
 
 
-def check_comparable(results: Results) -> None:
+def check_comparable(results: Results, repeats_by: Sequence[str]) -> None:
     """Refuse results that were computed under different conventions or, on one dataset, over
-    different hierarchies or with other weights of instances."""
+    different hierarchies or with other weights of instances; and those of which none has what was
+    to name the repeats."""
     rows = results.rows
+    if repeats_by and not (rows["repeat"] != "").any():
+        has = [*settings(results.table, repeats_by)]
+        guess = did_you_mean((key_of(rule)[1] for rule in repeats_by), has)
+        params = f" Their params are {some(has)}.{guess}" if has else ""
+        raise NoRunsError(
+            f"no run has {some(repeats_by)}, which was to tell repeats apart.{params}"
+        )
     stated = rows[rows["conventions"] != schema.UNKNOWN_CONVENTIONS]
     if stated["conventions"].nunique() > 1:
         names = results.cells[stated.index].groupby(stated["conventions"]).agg(list)
@@ -482,11 +469,11 @@ class Searches:
     def among(cls, children: RunsTable) -> Searches:
         """The searches whose trials these runs are."""
         parents = children.parent.groupby(children.parent, sort=False)
-        names, codes = children.codes()
-        table = pd.DataFrame(codes, children.frame.index, names)
-        several = table.groupby(children.parent).nunique()
+        codes = {n: children.frame[f"params.{n}"].cat.codes for n in children.names["params"]}
+        held = {name: of for name, of in codes.items() if of.max() >= 0}  # by any of these runs
+        several = pd.DataFrame(held, children.frame.index).groupby(children.parent).nunique()
         several = zip(several.index, several.to_numpy(int) > 1, strict=True)
-        params = {parent: [*compress(names, differ)] for parent, differ in several}
+        params = {parent: [*compress(held, differ)] for parent, differ in several}
         return cls(children, parents.indices, params)
 
     def trial_params(self, parent: str) -> list[str]:
@@ -568,18 +555,6 @@ def best_trials(client: MlflowClient | None, table: RunsTable, selection: Select
     gone = table.frame["run_id"].isin(chosen) | table.parent.isin(chosen)
     whole = RunsTable.of([*table.where(~gone).rows(), *rows], table.experiments)
     return BestTrials(replace(whole, by_fold=table.by_fold, doubts=table.doubts), among, own)
-
-
-def held_out_first(results: Results, named: Collection[str], excluded: list[Excluded]) -> Results:
-    """Without what a search says of its winner where that was evaluated, too; `named` ones stay."""
-    rows = results.rows
-    if not rows["searched"].any():
-        return results
-    evaluated = {*results.cells[~rows["searched"] & results.finished]}
-    gone = rows["searched"] & results.cells.isin(evaluated) & ~rows["run_id"].isin(named)
-    why = "a search chose it by these very values, and the method was evaluated without them"
-    excluded += [Excluded("run", name, why) for name in results.titles[gone]]
-    return results.where(~gone)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -698,24 +673,20 @@ def study_folds(
     several = rows.groupby("dataset", sort=False)["folds"].nunique() > 1
     if several.any():
         notes.append(f"Not all runs have the same folds on {some(several.index[several])}.")
-    return _by_fold(rows, held[rows.index], used), notes
-
-
-def _by_fold(rows: pd.DataFrame, parts: pd.Series, used: Sequence[str]) -> pd.DataFrame | None:
-    """The values by fold of these runs as one table, means over repeats; None without any."""
+    parts = held[rows.index]
     n = [len(part.folds) for part in parts]
     folds = [*chain.from_iterable(part.folds for part in parts)]
     keys = [rows["dataset"].repeat(n), rows["method"].repeat(n), folds]
     index = pd.MultiIndex.from_arrays(keys, names=["dataset", "method", "fold"])
     columns = {}
     for m in used:
-        held = (part.values.get(m, [np.nan] * len(part.folds)) for part in parts)
-        columns[m] = [*chain.from_iterable(held)]
+        of_runs = (part.values.get(m, [np.nan] * len(part.folds)) for part in parts)
+        columns[m] = [*chain.from_iterable(of_runs)]
     frame = pd.DataFrame(columns, index, dtype=float).dropna(axis=1, how="all")
-    if frame.empty or index.is_unique:
-        return None if frame.empty else frame
-    by_fold = frame.groupby(level=[0, 1, 2], sort=False)
-    return by_fold.mean().where(by_fold.count().eq(by_fold.size(), axis=0))
+    if not (frame.empty or index.is_unique):
+        by_fold = frame.groupby(level=[0, 1, 2], sort=False)
+        frame = by_fold.mean().where(by_fold.count().eq(by_fold.size(), axis=0))
+    return None if frame.empty else frame, notes
 
 
 def _folds_of_runs(

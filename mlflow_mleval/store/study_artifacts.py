@@ -28,7 +28,6 @@ from mlflow_mleval.selection import Selection
 from mlflow_mleval.sentences import grouped, some
 from mlflow_mleval.store import artifacts, schema, store
 from mlflow_mleval.store.query import load_study, selected_study
-from mlflow_mleval.store.reader import errors_of
 from mlflow_mleval.store.repeats import placed
 from mlflow_mleval.store.runs_table import read_store, result_name
 from mlflow_mleval.store.schema import CELLS, decoded, is_number, read_table
@@ -95,7 +94,10 @@ def instances_of(
         notes = [*broken, *_instance_notes(tables, runs["method"], digests, dataset)]
         column, folds = partial(_names_by_instance, tables), None
         with suppress(MeasureError):  # a table cannot be read
-            folds = _fold_of_instances(tables)
+            # which fold tested each, where there are several and all tables say the same
+            told = [held for _, held in _columns_of(tables, _FOLD)]
+            alike = len(told) == len(tables) and all(own.equals(told[0]) for own in told)
+            folds = told[0] if alike and told[0].nunique() > 1 else None
         yield Units(
             "instances",
             {m: partial(_mean_by_instance, dataset, m, paths) for m, paths in by_method.items()},
@@ -205,13 +207,6 @@ def _series(path: Path, column: str) -> pd.Series:
     names = [name for name in (schema.INSTANCE, column) if not is_number(head.field(name).type)]
     columns = [name for name in (schema.INSTANCE, column) if name not in names]
     return read_table(path, columns, names).set_index(schema.INSTANCE)[column].sort_index()
-
-
-def _fold_of_instances(tables: pd.DataFrame) -> pd.Series | None:
-    """Which fold tested each instance, where there are several and all tables say the same."""
-    told = [folds for _, folds in _columns_of(tables, _FOLD)]
-    alike = len(told) == len(tables) and all(own.equals(told[0]) for own in told)
-    return told[0] if alike and told[0].nunique() > 1 else None
 
 
 def _mean_by_instance(dataset: str, method: str, paths: Sequence[Path], measure: str) -> pd.Series:
@@ -445,10 +440,7 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
         ids = study.runs.set_index(["dataset", "method"])["run_id"].to_dict()
     client, pairs = lru_cache(lambda: store.connect()), [*map(tuple, study.values.index)]
     each = artifacts.at_once if study.profiles else map  # results in a table need no store
-
-    def read(pair: Pair) -> tuple[schema.ProfileTag, np.ndarray] | str:
-        return _profile(client, study.profiles.get(pair, {}), kind, ids.get(pair, ""))
-
+    read = partial(_profile, client, study, kind, ids)
     for pair, profile in zip(pairs, each(read, pairs), strict=True):
         if isinstance(profile, str):
             absent[result_name(*pair)] = profile
@@ -475,22 +467,31 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
 
 def _profile(
     client: Callable[[], MlflowClient],
-    profiles: Mapping[str, schema.ProfileTag],
+    study: Study,
     kind: str,
-    run_id: str,
+    ids: Mapping[Pair, str],
+    pair: Pair,
 ) -> tuple[schema.ProfileTag, np.ndarray] | str:
-    """The profile of a run and its errors, from its tag or the artifact there named, or why not."""
+    """The profile of a run and its mean i-th largest errors, one row a fold, from its tag or the
+    artifact there named, or why not."""
+    profiles, run_id = study.profiles.get(pair, {}), ids.get(pair, "")
     if kind not in profiles:
         return f"its run carries no profile of {_WHAT[kind]}"
     tag = store.of_one_run(partial(profiles.__getitem__, kind))
     if isinstance(tag, str):
         return f"{tag} (run {run_id})"
     if not tag.omitted:
-        return tag, errors_of(tag, kind)
+        rows = np.zeros((len(tag.rows), max(map(len, tag.rows))))  # zeros at the end are left out
+        for i, held in enumerate(tag.rows):
+            rows[i, : len(held)] = held
+        if kind == "soft":
+            return tag, rows
+        # 1 where at least i labels are wrong
+        return tag, np.cumsum(rows[:, ::-1], axis=1)[:, -2::-1] / rows.sum(axis=1, keepdims=True)
     most = min(tag.n_labels, schema.MOST_ERRORS)
 
     def errors(path: Path) -> np.ndarray:
-        """The mean i-th largest errors of all instances, one row."""
+        """Those of all instances, one row."""
         table = read_table(path, ["parameter", "loss"], ["family", "kind"])
         own = table[(table["family"] == schema.ERRORS) & (table["kind"] == kind)]
         at = own["parameter"].to_numpy(float)
