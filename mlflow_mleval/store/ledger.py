@@ -138,11 +138,7 @@ class Gate:
 
     number: int
     values: Mapping[str, Any] | None
-
-    @property
-    def shipped(self) -> bool:
-        """Whether its candidate was shipped."""
-        return self.values is not None and self.values["decision"] == "ship"
+    shipped: bool
 
 
 @dataclass(frozen=True)
@@ -186,13 +182,13 @@ class Ledger:
         found: list[Gate] = []
         for number in claims:
             values = self._values(number, entries[number], texts) if number in entries else None
-            gate = Gate(number, values)
-            if values is not None and gate.shipped:
+            shipped = values is not None and values["decision"] == "ship"
+            if values is not None and shipped:
                 ships = sum(before.shipped for before in found)
                 level = min(values["level"], ledger_level(float(alpha), number, ships, error))
                 if values["evidence"] * level * (1 + 1e-9) < 1:
                     raise self._changed(f"entry {number} ships without the evidence for it")
-            found.append(gate)
+            found.append(Gate(number, values, shipped))
         return found
 
     def write(self, number: int, values: Mapping[str, Any]) -> str:

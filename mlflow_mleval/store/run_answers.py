@@ -4,7 +4,7 @@ tables of `mlflow.models.evaluate` and of `mlflow.log_table`."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -53,11 +53,6 @@ CUT = 250
 Grades: TypeAlias = Mapping[str, Sequence[str]]
 
 
-def is_evaluated(run: Run) -> bool:
-    """Whether `mlflow.genai.evaluate` made the run."""
-    return run.data.tags.get("mlflow.runType") == "genai_evaluate"
-
-
 def read_traces(
     client: MlflowClient,
     run: Run,
@@ -80,8 +75,15 @@ def read_traces(
             "output": question_shown(output),
             "address": f"{where}?selectedEvaluationId={quote(trace_id, safe='')}" if server else "",
         }
+        plain = {}  # inputs that are no structures, as text of bounded length
+        for name, value in inputs.items() if isinstance(inputs, dict) else ():
+            if isinstance(value, str | int | float | bool):
+                text = str(value)
+                # with a digest, so that passages that begin alike stay different
+                cut = f"{text[:SHOWN]}…{sha256_of(text)[:8]}"
+                plain[name] = text if len(text) <= SHOWN else cut
         when = trace.info.request_time, trace_id
-        rows.append((when, key, _plain_inputs(inputs) | about, [*_said(trace, run, grades or {})]))
+        rows.append((when, key, plain | about, [*_said(trace, run, grades or {})]))
     rows.sort(key=lambda row: row[0])
     index = pd.Index([key for _, key, _, _ in rows], name="instance", dtype=object)
     about = pd.DataFrame([about for _, _, about, _ in rows], index=index)
@@ -132,18 +134,6 @@ def _said(
             yield scorer, version, measure, number, passes, str(value) if number is None else ""
 
 
-def _plain_inputs(inputs: Any) -> dict[str, str]:
-    """The inputs that are no structures, as text of bounded length; what is cut ends with a digest,
-    so that passages that begin alike stay different."""
-    found = {}
-    for key, value in inputs.items() if isinstance(inputs, dict) else ():
-        if isinstance(value, str | int | float | bool):
-            text = str(value)
-            cut = f"{text[:SHOWN]}…{sha256_of(text)[:8]}"
-            found[key] = text if len(text) <= SHOWN else cut
-    return found
-
-
 def traces_of(
     client: MlflowClient,
     run: Run,
@@ -155,7 +145,7 @@ def traces_of(
     far as the data hold them; a page in memory at a time."""
     # A page comes with spans only where the metadata cut a part of a trace in it, or in the last.
     spans, n = False, 0
-    asked, lost = asked_of(run), list[str]()
+    names, lost = _inputs_of_data(run), list[str]()
 
     def search(**place: Any) -> Any:
         nonlocal spans
@@ -181,7 +171,8 @@ def traces_of(
             inputs, *others = _trace_parts(trace, parts)
             if inputs is None:
                 lost.append(trace.info.trace_id)
-            inputs = asked(inputs)
+            if names and isinstance(inputs, dict) and names <= inputs.keys():
+                inputs = {name: inputs[name] for name in sorted(names)}
             yield trace, question_key(trace, inputs, instance_by), [inputs, *others]
     if lost:
         raise ValueError(
@@ -210,21 +201,14 @@ def _part_in_full(trace: Trace, part: str) -> Any:
         return None
 
 
-def asked_of(run: Run) -> Callable[[Any], Any]:
-    """What takes from a trace the inputs that the data hold: defaults belong to the method."""
-    names: set[str] = set()
+def _inputs_of_data(run: Run) -> set[str]:
+    """The names of the inputs that the data hold: defaults belong to the method."""
     for given in run.inputs.dataset_inputs if run.inputs else ():
         with suppress(ValueError, AttributeError, TypeError, KeyError):
             columns = bounded_json(given.dataset.schema or "{}", 1_000_000)["mlflow_colspec"]
             inputs = (column for column in columns if column["name"] == "inputs")
-            names = {name for column in inputs for name in column["properties"]}
-            break
-
-    def asked(inputs: Any) -> Any:
-        holds = names and isinstance(inputs, dict) and names <= inputs.keys()
-        return {name: inputs[name] for name in sorted(names)} if holds else inputs
-
-    return asked
+            return {name for column in inputs for name in column["properties"]}
+    return set()
 
 
 def question_key(trace: Trace, inputs: Any, instance_by: str | None) -> str:
@@ -299,38 +283,42 @@ def read_answer_tables(
 ) -> dict[str, Answers | str]:
     """The answers of several runs, from a table of each, or why those of one cannot be read."""
     path, grades = table or EVALUATED, grades or {}
-
-    def table_of(run: Run) -> _Table:
-        frame = _frame_of(client, run, path, [instance_by] if instance_by else [])
-        scores = _score_columns(frame, grades, instance_by)
-        named = scores if measures is None else measures
-        columns = {m: column for m in named if (column := scores.get(m, m)) in frame}
-        if not columns:
-            advice = "Name measures, or declare their grades"
-            raise ValueError(f"its table {path} has no column of numbers. {advice}")
-        return frame, columns, {*scores.values(), *columns.values()}
-
+    table_of = partial(_table_of, client, path, instance_by, measures, grades)
     read = {name: store.of_one_run(partial(table_of, run)) for name, run in runs.items()}
     tables = [found for found in read.values() if not isinstance(found, str)]
     keys = [instance_by] if instance_by else _key_columns(tables)
     if tables and not keys:
         raise ValueError(f"no column of {path} is the same in all runs. Name that of the instance.")
     return {
-        name: store.of_one_run(partial(_answers_of_table, runs[name], found, keys, grades))
+        name: found
+        if isinstance(found, str)
+        else store.of_one_run(partial(_answers_of_table, runs[name], found, keys, grades))
         for name, found in read.items()
     }
 
 
-def _frame_of(client: MlflowClient, run: Run, path: str, needed: Sequence[str]) -> pd.DataFrame:
-    """The table of a run, which has the columns that are needed."""
-    found = artifacts.artifact(client, run.info.run_id, path, read_frame)
-    if not isinstance(found, pd.DataFrame):
-        raise ValueError(f"its table {path} cannot be read: {found or 'it is not there'}")
-    if lacking := [column for column in needed if column not in found]:
-        raise ValueError(
-            f"its table {path} has no column {some(map(repr, lacking))}; it has {some(found, 8)}"
-        )
-    return found
+def _table_of(
+    client: MlflowClient,
+    path: str,
+    instance_by: str | None,
+    measures: Sequence[str] | None,
+    grades: Grades,
+    run: Run,
+) -> _Table:
+    """The table of a run, which has the column of the instances and some that hold measures."""
+    frame = artifacts.artifact(client, run.info.run_id, path, read_frame)
+    if not isinstance(frame, pd.DataFrame):
+        raise ValueError(f"its table {path} cannot be read: {frame or 'it is not there'}")
+    if instance_by and instance_by not in frame:
+        lacking, there = some([repr(instance_by)]), some(frame, 8)
+        raise ValueError(f"its table {path} has no column {lacking}; it has {there}")
+    scores = _score_columns(frame, grades, instance_by)
+    named = scores if measures is None else measures
+    columns = {m: column for m in named if (column := scores.get(m, m)) in frame}
+    if not columns:
+        advice = "Name measures, or declare their grades"
+        raise ValueError(f"its table {path} has no column of numbers. {advice}")
+    return frame, columns, {*scores.values(), *columns.values()}
 
 
 def read_frame(path: Path) -> pd.DataFrame:
@@ -377,25 +365,17 @@ def _json_text(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
-def keys_of(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
-    """By row a short name of its own, else a hash of all that was asked."""
-    rows = frame[[*columns]].itertuples(index=False, name=None)
-    return [
+def _answers_of_table(run: Run, table: _Table, keys: Sequence[str], grades: Grades) -> Answers:
+    """The answers in a table, by row under a short name of its own, else a hash of all that was
+    asked."""
+    frame, columns, _ = table
+    names = [
         str(row[0])
         if len(row) == 1 and len(str(row[0])) <= _SHORT
         else sha256_of("\0".join(map(_json_text, row)))[:16]
-        for row in rows
+        for row in frame[[*keys]].itertuples(index=False, name=None)
     ]
-
-
-def _answers_of_table(
-    run: Run, table: _Table | str, keys: Sequence[str], grades: Grades
-) -> Answers | str:
-    """The answers in a table, or still why it cannot be read."""
-    if isinstance(table, str):
-        return table
-    frame, columns, _ = table
-    index = pd.Index(keys_of(frame, keys), name="instance", dtype=object)
+    index = pd.Index(names, name="instance", dtype=object)
     about = frame.drop(columns=[*columns.values()])
     about = about.astype(object).where(about.notna(), "").astype(str).set_axis(index)
     values, passing = {}, []
@@ -596,30 +576,24 @@ class _Reader:
 
     def parts(self, ids: Iterable[str]) -> dict[str, Any]:
         """The answers of runs, or why they cannot be read."""
+        from mlflow_mleval.store.importing import read_imported
+
         runs = {run_id: self.runs[run_id] for run_id in ids}
         self._refuse(self.held + sum(counted(run) or 0 for run in runs.values()))
         how: dict[str, Any] = {"instance_by": self.instance_by, "grades": self.grades}
         parts: dict[str, Any] = {}
-        for run_id, run in runs.items():
-            if read := self._reads(run, how):
+        for run_id, run in runs.items() if self.table is None else ():
+            tags, read = run.data.tags, None
+            if schema.TAG_ANSWERS in tags and tags.get(schema.TAG_STATUS) == schema.COMPLETE:
+                read = partial(read_imported, self.client, run, self.grades)
+            elif tags.get("mlflow.runType") == "genai_evaluate":
+                read = partial(read_traces, self.client, run, most=self.most, **how)
+            if read:  # else a table holds them
                 self._add(parts, {run_id: store.of_one_run(read)})
         if tabled := {run_id: run for run_id, run in runs.items() if run_id not in parts}:
             how |= {"table": self.table, "measures": self.measures}
             self._add(parts, read_answer_tables(self.client, tabled, **how))
         return parts
-
-    def _reads(self, run: Run, how: Mapping[str, Any]) -> Callable[[], Answers] | None:
-        """What reads the imported answers or the traces of a run; None where a table holds them."""
-        from mlflow_mleval.store.importing import read_imported
-
-        tags = run.data.tags
-        if self.table is not None:
-            return None
-        if schema.TAG_ANSWERS in tags and tags.get(schema.TAG_STATUS) == schema.COMPLETE:
-            return partial(read_imported, self.client, run, self.grades)
-        if is_evaluated(run):
-            return partial(read_traces, self.client, run, most=self.most, **how)
-        return None
 
     def _add(self, parts: dict[str, Any], read: Mapping[str, Answers | str]) -> None:
         parts |= read
@@ -639,7 +613,7 @@ def _changed(run: Run, answers: Answers) -> list[Changed]:
     if (answers.counted or len(answers.values)) > len(answers.values):
         return []
     values, metrics = answers.values, run.data.metrics
-    logged = {m: metrics[schema.metric_key(m)] for m in values if schema.metric_key(m) in metrics}
+    logged = {m: metrics[key] for m in values if (key := schema.METRIC_PREFIX + m) in metrics}
     if logged:  # ours are means over questions, and of each question over its answers
         values = values.groupby(level=0).mean()
     logged = logged or {m: metrics[f"{m}/mean"] for m in values if f"{m}/mean" in metrics}

@@ -97,11 +97,12 @@ class RunsTable:
         unusable: dict[str, dict[str, float]] = {}
         for kind, of_kind in columns.items():
             for key in [*of_kind]:
-                column = of_kind.pop(key)  # its rows are let go before the next is made
-                for at, value in column.unusable():
+                # the rows of each are let go before the next is made
+                column, no_results = of_kind.pop(key).of(len(ids))
+                for at, value in no_results.items():
                     unusable.setdefault(ids[at], {})[key] = value
-                if (whole_column := column.of(len(ids))) is not None:
-                    frame[f"{kind}.{key}"] = whole_column
+                if column is not None:
+                    frame[f"{kind}.{key}"] = column
         return cls(pd.DataFrame(frame, copy=False), experiments, unusable, **more)
 
     def __len__(self) -> int:
@@ -120,13 +121,9 @@ class RunsTable:
     def texts(self, column: str) -> pd.Series:
         """The texts of a param or tag, empty where a run has none."""
         if column not in self.frame:
-            return self._blank
+            return pd.Series("", self.frame.index, dtype=object)
         texts = self.frame[column].astype(object)
         return texts.where(texts.notna(), "")
-
-    @cached_property
-    def _blank(self) -> pd.Series:
-        return pd.Series("", self.frame.index, dtype=object)
 
     def tag(self, name: str, otherwise: Any = None) -> pd.Series:
         """A tag as text, and what is given in its place where a run has none."""
@@ -138,22 +135,10 @@ class RunsTable:
         having = column in self.frame and self.frame[column].notna().to_numpy(bool)
         return pd.Series(having, self.frame.index)
 
-    def numbers(self, metric: str) -> pd.Series:
-        """A metric, NaN where a run has none."""
-        column = f"metrics.{metric}"
-        values = np.nan if column not in self.frame else self.frame[column].to_numpy(float)
-        return pd.Series(values, self.frame.index, dtype=float, copy=False)
-
     def where(self, mask: Any) -> RunsTable:
         """Some of the runs."""
         mask = np.asarray(mask, bool)
         return self if mask.all() else replace(self, frame=self.frame[mask])
-
-    def codes(self) -> tuple[list[str], np.ndarray]:
-        """The params that any run has, and a number for each value, −1 for none: runs x params."""
-        columns = {n: self.frame[f"params.{n}"].cat.codes for n in self.names["params"]}
-        codes = pd.DataFrame({n: held for n, held in columns.items() if held.max() >= 0})
-        return [*codes], codes.reindex(self.frame.index).to_numpy(np.int32)
 
     @cached_property
     def ours(self) -> pd.Series:
@@ -211,10 +196,6 @@ class _Column:
         self._rows: array[int] | None = None
         self.codes: dict[str, int] | None = {} if is_text else None
 
-    @property
-    def rows(self) -> np.ndarray:
-        return np.arange(len(self.values)) if self._rows is None else np.asarray(self._rows)
-
     def add(self, row: int, value: Any) -> None:
         if self._rows is None and row > len(self.values):
             self._rows = array("i", range(len(self.values)))
@@ -224,30 +205,29 @@ class _Column:
             value = self.codes.setdefault(value, len(self.codes))
         self.values.append(value)
 
-    def unusable(self) -> Iterator[tuple[int, float]]:
-        """Row and value of what is no result; it is NaN from then on."""
-        rows, values = self.rows, np.asarray(self.values)
-        for i in np.flatnonzero(~computable(values)):
-            yield int(rows[i]), float(values[i])
-            values[i] = np.nan
-
-    def of(self, n: int) -> Any:
-        """Floats of `n` rows or categories; NaN where there is none, None without any result."""
-        rows, values = self.rows, np.asarray(self.values)
+    def of(self, n: int) -> tuple[Any, dict[int, float]]:
+        """Floats of `n` rows or categories, NaN where there is none, None without any result; and
+        by row the values that are no results."""
+        values = np.asarray(self.values)
+        rows = np.arange(len(values)) if self._rows is None else np.asarray(self._rows)
         if self.codes is not None:
             codes = np.full(n, -1, dtype=np.int32)
             codes[rows] = values
-            return pd.Categorical.from_codes(codes, pd.Index([*self.codes], dtype=object))
+            return pd.Categorical.from_codes(codes, pd.Index([*self.codes], dtype=object)), {}
+        bad = ~computable(values)
+        no_results = dict(zip(rows[bad].tolist(), values[bad].tolist(), strict=True))
+        values[bad] = np.nan
         if np.isnan(values).all():
-            return None
+            return None, no_results
         if len(rows) == n:
-            return values  # a copy takes as much memory again
+            return values, no_results  # a copy takes as much memory again
         if len(rows) < _RARE * n:
             of_rows = pd.arrays.SparseArray.from_indices
-            return of_rows(values, rows, length=n, kind="integer", fill_value=np.nan)
+            sparse = of_rows(values, rows, length=n, kind="integer", fill_value=np.nan)
+            return sparse, no_results
         column = np.full(n, np.nan)
         column[rows] = values
-        return column
+        return column, no_results
 
 
 # --------------------------------------------------------------------------------------------------
@@ -521,7 +501,7 @@ def read_results_table(selection: Selection) -> RunsTable:
                 schema.TAG_DATASET: dataset,
                 schema.TAG_STATUS: schema.COMPLETE if held.means else schema.DNF,
             }
-            metrics = {schema.metric_key(m): v for m, v in held.means.items()}
+            metrics = {schema.METRIC_PREFIX + m: v for m, v in held.means.items()}
             status = "FINISHED" if held.means else "KILLED"
             params = {"seed": seed} if seed else {}
             if held.folds.values:
@@ -542,27 +522,7 @@ class TableResult:
     name: str
     means: Mapping[str, float]
     folds: schema.FoldValues
-    warnings: tuple[str, ...]
-
-    @classmethod
-    def of(cls, name: str, by_fold: Mapping[str, Mapping[int | None, float]]) -> TableResult:
-        """Of values by measure and fold, which is None where there are no folds."""
-        folds = sorted({fold for held in by_fold.values() for fold in held if fold is not None})
-        means, values, warnings = {}, {}, []
-        for m, held in by_fold.items():
-            column = [held.get(fold, np.nan) for fold in folds]
-            gaps = [fold for fold, value in zip(folds, column, strict=True) if np.isnan(value)]
-            mean = held[None] if held.keys() == {None} else sum(column) / len(folds)
-            if not np.isnan(mean):
-                means[m] = float(mean)
-            if len(gaps) < len(folds):
-                values[m] = column
-                if gaps:
-                    which, where = some([f"{m} of {name}"]), f"fold {some(gaps)} of {len(folds)}"
-                    why = "its mean counts as not finished"
-                    warnings.append(f"{which} has no value in {where}: {why}")
-        of_folds = schema.FoldValues(folds if values else [], values)
-        return cls(name, means, of_folds, tuple(warnings))
+    warnings: Sequence[str]
 
 
 def result_name(dataset: str, method: str, seed: str = "") -> str:
@@ -576,8 +536,26 @@ def grouped_results(table: pd.DataFrame) -> dict[tuple[str, str, str], TableResu
     rows = table.reindex(columns=["dataset", "method", "seed", "measure", "fold", "value"])
     rows["seed"] = rows["seed"].where(rows["seed"].notna(), "")
     rows["fold"] = rows["fold"].astype(object).where(rows["fold"].notna(), None)
-    results: dict[tuple[str, str, str], dict[str, dict[int | None, float]]] = {}
+    by_key: dict[tuple[str, str, str], dict[str, dict[int | None, float]]] = {}
     for *key, measure, fold, value in rows.itertuples(index=False, name=None):
-        by_measure = results.setdefault((key[0], key[1], key[2]), {})
-        by_measure.setdefault(measure, {})[fold] = value
-    return {key: TableResult.of(result_name(*key), by_fold) for key, by_fold in results.items()}
+        by_measure = by_key.setdefault((key[0], key[1], key[2]), {})
+        by_measure.setdefault(measure, {})[fold] = value  # of the fold None where there are none
+    results = {}
+    for cell, by_measure in by_key.items():
+        name, means, values, warnings = result_name(*cell), {}, {}, []
+        folds = sorted({fold for held in by_measure.values() for fold in held if fold is not None})
+        for m, held in by_measure.items():
+            column = [held.get(fold, np.nan) for fold in folds]
+            gaps = [fold for fold, value in zip(folds, column, strict=True) if np.isnan(value)]
+            mean = held[None] if held.keys() == {None} else sum(column) / len(folds)
+            if not np.isnan(mean):
+                means[m] = float(mean)
+            if len(gaps) < len(folds):
+                values[m] = column
+                if gaps:
+                    which, where = some([f"{m} of {name}"]), f"fold {some(gaps)} of {len(folds)}"
+                    why = "its mean counts as not finished"
+                    warnings.append(f"{which} has no value in {where}: {why}")
+        of_folds = schema.FoldValues(folds if values else [], values)
+        results[cell] = TableResult(name, means, of_folds, warnings)
+    return results

@@ -152,11 +152,6 @@ def sha256_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def metric_key(measure: str) -> str:
-    """Key of the metric that carries a measure."""
-    return METRIC_PREFIX + measure
-
-
 def epoch_profile_key(kind: str, k: int, n_labels: int) -> str:
     """Key of the binomial loss at k, step = epoch; the keys sort by k: ``…/k03`` of 14 labels."""
     return f"{EPOCH_PROFILE_PREFIXES[kind]}k{k:0{len(str(n_labels))}d}"
@@ -499,10 +494,11 @@ def packed(changes: Mapping[str, str], tags: Mapping[str, str] | None = None) ->
     before = _packed_tags(tags)
     stands_apart = tags.keys() - before.keys()
     apart = {k: v for k, v in changes.items() if k not in PACKED or k in stands_apart}
-    inside = {k: v for k, v in {**before, **changes}.items() if v and k not in apart}
-    while len(text := _tag_text(inside)) > MAX_TAG:
+    whole = {k: v for k, v in {**before, **changes}.items() if v and k not in apart}
+    inside = {key.removeprefix(TAG_PREFIX): value for key, value in whole.items()}
+    while len(text := _text({"schema": SCHEMA_VERSION, **inside})) > MAX_TAG:
         longest = max(inside, key=lambda key: len(inside[key]))
-        apart[longest] = inside.pop(longest)
+        apart[TAG_PREFIX + longest] = inside.pop(longest)
     return apart | ({TAG_RUN: text} if inside or TAG_RUN in tags else {})
 
 
@@ -535,11 +531,6 @@ def _packed_tags(tags: Mapping[str, str]) -> dict[str, str]:
         return decode(tags[TAG_RUN]) if TAG_RUN in tags else {}
     except ValueError:
         return {}
-
-
-def _tag_text(inside: Mapping[str, str]) -> str:
-    content = {key.removeprefix(TAG_PREFIX): value for key, value in inside.items()}
-    return _text({"schema": SCHEMA_VERSION, **content})
 
 
 # --------------------------------------------------------------------------------------------------

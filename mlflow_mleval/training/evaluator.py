@@ -107,7 +107,7 @@ class MlevalEvaluator(ModelEvaluator):
             measures=wanted if model_id is None else (),
             log_instances=instances,
         )
-        metrics = {schema.metric_key(name): ev.measures[name] for name in wanted}
+        metrics = {schema.METRIC_PREFIX + name: ev.measures[name] for name in wanted}
         paths = [schema.ARTIFACT_REPORT, schema.ARTIFACT_DATA]
         if instances:
             paths.append(schema.ARTIFACT_INSTANCES)

@@ -45,10 +45,10 @@ def test_trials_are_children_and_the_best_is_the_parents(client, measure, direct
         trial = ended[child.data.tags[schema.TAG_TRIAL]]
         assert child.data.params == {"share": str(trial.params["share"])}
         assert child.info.status == "FINISHED"
-        assert child.data.metrics[schema.metric_key(measure)] == trial.value
+        assert child.data.metrics[schema.METRIC_PREFIX + measure] == trial.value
         assert child.data.tags[schema.TAG_STATUS] == "complete"
     parent, best = client.get_run(run.info.run_id).data, study.best_value
-    assert parent.metrics[schema.metric_key(measure)] == best
+    assert parent.metrics[schema.METRIC_PREFIX + measure] == best
     assert watch.epochs.evaluation.measures[measure] == best
     assert parent.tags[schema.TAG_SELECTED] == "4"
     how = {"experiment_names": ["Default"], "measures": [measure]}
