@@ -63,14 +63,6 @@ class Budget:
         """Seconds; none where nobody waits."""
         return 0.0 if self.over else max(0.0, self.until - time.monotonic())
 
-    def close(self) -> None:
-        """Nobody waits any more: the threads stop as soon as they run Python again."""
-        self.over = True
-        for thread in list(self.threads):
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(thread), ctypes.py_object(_NobodyWaits)
-            )
-
 
 _budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
@@ -178,7 +170,10 @@ def bounded(
         error = answer.exception() if answer.done() else StoreError(late())
         spent = not budget.left
     finally:
-        budget.close()
+        # Nobody waits any more: the threads stop as soon as they run Python again.
+        budget.over, ends = True, ctypes.py_object(_NobodyWaits)
+        for thread_id in list(budget.threads):
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), ends)
     if error is None:
         return answer.result()
     # What fails because the time is over says so in many ways, and at the same moment.

@@ -238,7 +238,51 @@ def selected_study(
     selection: Selection, progress: Progress = in_silence, table: RunsTable | None = None
 ) -> Study:
     """The Study of a selection of runs, as `load_study` says; of a table that was read, if any."""
-    return _Loading(selection, progress, table).study()
+    loading = _Loading(selection, progress, table)
+    chosen = loading.selection
+    table = loading.with_folds(loading.table)
+    trials = repeats.BestTrials(table)
+    if chosen.children is not None:
+        trials = repeats.best_trials(loading.client, table, chosen)
+    table, steps = trials.table, dict[str, int]()
+    if chosen.step is not None:
+        metric, chooser = best_metric(chosen.step), best_metric(chosen.duplicates)
+        sign = partial(repeats.sign_of, metric, chosen)
+        client, may_count = present(loading.client), loading.choice.may_count
+        wanted = {m for m in table.names["metrics"] if m == chooser or may_count(m)}
+        table, steps = runs_table.best_steps(client, table, metric, sign, wanted, loading.progress)
+    results, failed = loading.read(table.where(~table.is_record))
+    cells = repeats.gather(results, chosen, trials.own)
+    loading.excluded += cells.excluded
+    used, cells, notes = loading.choose(cells, trials.among, steps)
+    folds, fold_notes = repeats.study_folds(loading.client, cells, used, loading.excluded)
+    members = cells.members
+    loading.excluded += members.unreadable()
+    values = cells.values.reindex(columns=used)
+    newer = [each.name for each in loading.excluded if each.reason.startswith(NEWER)]
+    return Study(
+        values=values,
+        directions=loading.choice.directions(used),
+        missing=chosen.missing,
+        folds=folds,
+        runs=loading.run_rows(cells),
+        repeats=repeats.repeats_table(cells, used),
+        profiles=loading.profiles(members),
+        failed=frozenset(failed - {*cells.rows.index}),
+        factors=reader.factors_of(members.rows, members.table, chosen),
+        excluded=tuple(loading.excluded),
+        notes=(
+            *([f"Left out, for {_LATER}: {some(newer, 3)}."] if newer else []),
+            *loading.table.doubts,
+            *notes,
+            *cells.notes,
+            *_study_notes(cells, used, chosen),
+            *_direction_notes(values, chosen),
+            *fold_notes,
+        ),
+        source=loading.source(cells, used),
+        costs=cells.values[[m for m in cells.values if is_cost(m) and m not in used]],
+    )
 
 
 class _Loading:
@@ -264,53 +308,6 @@ class _Loading:
         self.table = table
         self.rules = reader.rules_of(selection, self.client, table)
         self.named = {*selection.run_ids}
-
-    def study(self) -> Study:
-        """The Study of these runs, with what a reader must know about them."""
-        chosen = self.selection
-        table = self.with_folds(self.table)
-        trials = repeats.BestTrials(table)
-        if chosen.children is not None:
-            trials = repeats.best_trials(self.client, table, chosen)
-        table, steps = trials.table, dict[str, int]()
-        if chosen.step is not None:
-            metric, chooser = best_metric(chosen.step), best_metric(chosen.duplicates)
-            sign = partial(repeats.sign_of, metric, chosen)
-            client, may_count = present(self.client), self.choice.may_count
-            wanted = {m for m in table.names["metrics"] if m == chooser or may_count(m)}
-            table, steps = runs_table.best_steps(client, table, metric, sign, wanted, self.progress)
-        results, failed = self.read(table.where(~table.is_record))
-        cells = repeats.gather(results, chosen, trials.own)
-        self.excluded += cells.excluded
-        used, cells, notes = self.choose(cells, trials.among, steps)
-        folds, fold_notes = repeats.study_folds(self.client, cells, used, self.excluded)
-        members = cells.members
-        self.excluded += members.unreadable()
-        values = cells.values.reindex(columns=used)
-        newer = [each.name for each in self.excluded if each.reason.startswith(NEWER)]
-        return Study(
-            values=values,
-            directions=self.choice.directions(used),
-            missing=chosen.missing,
-            folds=folds,
-            runs=self.run_rows(cells),
-            repeats=repeats.repeats_table(cells, used),
-            profiles=self.profiles(members),
-            failed=frozenset(failed - {*cells.rows.index}),
-            factors=reader.factors_of(members.rows, members.table, chosen),
-            excluded=tuple(self.excluded),
-            notes=(
-                *([f"Left out, for {_LATER}: {some(newer, 3)}."] if newer else []),
-                *self.table.doubts,
-                *notes,
-                *cells.notes,
-                *_study_notes(cells, used, chosen),
-                *_direction_notes(values, chosen),
-                *fold_notes,
-            ),
-            source=self.source(cells, used),
-            costs=cells.values[[m for m in cells.values if is_cost(m) and m not in used]],
-        )
 
     def with_folds(self, table: RunsTable) -> RunsTable:
         """The runs with the values by fold that a rule finds, but for children that are folds."""
@@ -347,7 +344,7 @@ class _Loading:
                 raise IncomparableRunsError(f"run {ids[at]} cannot be read: {why}.")
             kind, why = ("child run", trials.get(ids[at], why)) if why == CHILD else ("run", why)
             self.excluded.append(Excluded(kind, titles[at], why))
-        if not len(results):
+        if not len(results.rows):
             asked = any(why.startswith(reader.UNDIRECTED) for why in gone)
             ways = self.choice.ways_on(table.names["metrics"]) if asked else []
             raise UndirectedError(self.why_none(), ways) if ways else NoRunsError(self.why_none())
@@ -357,12 +354,12 @@ class _Loading:
         if rows["searched"].any():
             # what a search says of its winner does not count where that was evaluated, too
             evaluated = {*results.cells[~rows["searched"] & results.finished]}
-            gone = rows["searched"] & results.cells.isin(evaluated)
-            gone &= ~rows["run_id"].isin(self.named)
+            winners = rows["searched"] & results.cells.isin(evaluated)
+            winners &= ~rows["run_id"].isin(self.named)
             by = "a search chose it by these very values"
             why = f"{by}, and the method was evaluated without them"
-            self.excluded += [Excluded("run", name, why) for name in results.titles[gone]]
-            results = results.where(~gone)
+            self.excluded += [Excluded("run", name, why) for name in results.titles[winners]]
+            results = results.where(~winners)
         repeats.check_comparable(results, chosen.repeats_by)
         results = _on_one_scale(results, chosen, self.choice)
         failed = table.where(reasons == reader.FAILED)
@@ -726,7 +723,7 @@ def _with_names(
             f"{some(map(repr, have))}.{did_you_mean(unknown, have)}"
         )
     left = results.where(names.isin(asked) & ~names.isin(dropped))
-    if not len(left):
+    if not len(left.rows):
         raise NoRunsError(
             f"no {what} is left after the exclusions; the selection has {some(map(repr, have))}."
         )

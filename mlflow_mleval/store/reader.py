@@ -393,9 +393,6 @@ class Results:
     plain: pd.DataFrame  # which of them others logged, named like our measures
     keys: pd.DataFrame  # by measure, metrics whose names MLflow made of calls; else empty
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
     def where(self, mask: Any) -> Results:
         """Some of the runs."""
         return self.at(self.rows.index[np.asarray(mask, bool)])

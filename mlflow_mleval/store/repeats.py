@@ -693,18 +693,10 @@ def _folds_of_runs(
     client: MlflowClient | None, members: Results, used: Sequence[str], excluded: list[Excluded]
 ) -> pd.Series:
     """The values by fold of the runs that have any, also where a tag only points to them."""
-    by_fold = members.table.by_fold
     has_folds = members.finished & (members.rows["folds"] != "")
-    members = members.where(has_folds | members.rows["run_id"].isin(by_fold))
-    ids, tags = members.rows["run_id"], members.rows["folds"]
-    titles = members.titles  # of those alone: names take much memory
-
-    def read(label: int) -> schema.FoldValues:
-        values = by_fold.get(ids[label]) or schema.decode_folds(tags[label])
-        if values.omitted is None:
-            return values
-        return _elsewhere(client, ids[label], values.omitted, used)
-
+    members = members.where(has_folds | members.rows["run_id"].isin(members.table.by_fold))
+    titles, tags = members.titles, members.rows["folds"]  # of those alone: names take much memory
+    read = partial(_folds_of_run, client, members, used)
     far = tags.str.contains('"omitted"', regex=False)  # which takes requests, several at a time
     found = {label: store.of_one_run(partial(read, label)) for label in tags.index[~far]}
     if far.any():  # else no store is needed
@@ -718,10 +710,15 @@ def _folds_of_runs(
     return pd.Series(sound, dtype=object)
 
 
-def _elsewhere(
-    client: MlflowClient | None, run_id: str, where: str, measures: Collection[str]
+def _folds_of_run(
+    client: MlflowClient | None, members: Results, measures: Collection[str], label: int
 ) -> schema.FoldValues:
-    """The values by fold of a run whose tag only points to them; else a ValueError."""
+    """The values by fold of a run, wherever they are; else a ValueError."""
+    run_id = members.rows["run_id"].at[label]
+    tag = members.rows["folds"].at[label]
+    values = members.table.by_fold.get(run_id) or schema.decode_folds(tag)
+    if (where := values.omitted) is None:
+        return values
 
     def fold_table(path: Path) -> schema.FoldValues:
         there = open_parquet(path, ["fold"]).schema_arrow.names

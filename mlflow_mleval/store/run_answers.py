@@ -51,6 +51,7 @@ INPUTS, OUTPUTS = "inputs", "outputs"
 CUT = 250
 #: By measure that holds words, these from the worst to the best.
 Grades: TypeAlias = Mapping[str, Sequence[str]]
+_json_text = partial(json.dumps, sort_keys=True, ensure_ascii=False, default=str)
 
 
 def read_traces(
@@ -359,10 +360,6 @@ def _key_columns(tables: Sequence[_Table]) -> list[str]:
     ]
     first = texts[0] if texts else {}
     return [c for c, known in first.items() if all(of.get(c) == known for of in texts)]
-
-
-def _json_text(value: object) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
 def _answers_of_table(run: Run, table: _Table, keys: Sequence[str], grades: Grades) -> Answers:

@@ -57,10 +57,12 @@ _PAGE_SECONDS = 5
 #: The longest parameter that MLflow stores.
 MAX_PARAM = 6_000
 _MAX_INPUT_NAME, _MAX_INPUT_DIGEST = 500, 36
-_QUIET = {
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-}
+#: Without MLflow's links to runs and its progress bars on the user's terminal.
+quiet = partial(
+    budget.environment,
+    MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT="true",
+    MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR="false",
+)
 
 
 class RunRefusedError(StoreError):
@@ -264,11 +266,6 @@ def withdraw(client: MlflowClient, run_id: str) -> None:
 def is_deleted(client: MlflowClient, run_id: str) -> bool:
     """Whether somebody has deleted the run."""
     return client.get_run(run_id).info.lifecycle_stage != "active"
-
-
-def quiet():
-    """Without MLflow's links to runs and its progress bars on the user's terminal."""
-    return budget.environment(**_QUIET)
 
 
 def create(

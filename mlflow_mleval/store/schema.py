@@ -425,10 +425,7 @@ def _first_fitting(head: Mapping[str, object], *forms: Iterable[Mapping[str, obj
     return next(text for text in texts if len(text) <= MAX_TAG)
 
 
-def _text(content: Mapping[str, object]) -> str:
-    return json.dumps(content, separators=(",", ":"))
-
-
+_text = partial(json.dumps, separators=(",", ":"))
 _without_zeros = partial(np.trim_zeros, trim="b")
 
 
