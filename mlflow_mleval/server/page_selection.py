@@ -232,6 +232,7 @@ _TEMPLATES = Environment(
     autoescape=True,
     trim_blocks=True,
     lstrip_blocks=True,
+    auto_reload=False,  # those of the code that runs, also while the package is upgraded
 )
 _TEMPLATES.filters["shown"] = terminal  # names of strangers, without what turns the text around
 
