@@ -117,13 +117,12 @@ class Document:
     @property
     def in_full(self) -> "Document":
         """The document whose terminal shows all that its paper does, with all points of lists."""
-
-        def whole(section: Section) -> Section:
+        sections = []
+        for section in self.sections:
             blocks = section.linear(PAPER)
             shown = [replace(b, most=None) if isinstance(b, Text) else b for b in blocks]
-            return replace(section, blocks=shown, depth=PAPER)
-
-        return replace(self, sections=[*map(whole, self.sections)])
+            sections.append(replace(section, blocks=shown, depth=PAPER))
+        return replace(self, sections=sections)
 
     def to_html(self, path: str | Path | None = None) -> str:
         """One self-contained page; written to `path` if that is given."""
@@ -163,11 +162,7 @@ class Document:
         """The same, each file made when it is called, and in pieces: together they can be large."""
         to_csv, pieces = (imported("report.data", name) for name in ("to_csv", "pieces"))
         tables = {f"{name}.csv": frame for name, frame in self.frames().items() if len(frame)}
-
-        def written(frame: pd.DataFrame) -> list[str]:
-            return [to_csv(frame)]
-
-        made = {name: partial(written, frame) for name, frame in tables.items()}
+        made = {name: partial(map, to_csv, [frame]) for name, frame in tables.items()}
         return {"report.json": partial(pieces, self), **made}
 
     def _repr_html_(self) -> str:

@@ -96,25 +96,20 @@ def _point(mark: str, text: str, width: int, cut: bool) -> list[str]:
 def _grid(table: Table, width: int) -> list[str]:
     """As many columns as there is room for, the table's notes, and how many rows are missing."""
     chosen, wide = fitting(table, width)
+    aligns = [c.align for c in chosen]
     cut = [
         shortened(map(_for_terminal, [c.head, *c.cells]), w)
         for c, w in zip(chosen, wide, strict=True)
     ]
-
-    def row(cells: Sequence[str]) -> Iterator[str]:
-        parts = [
-            wrap("", plain(text), w) if c.align == "wrap" else [short[_for_terminal(text)]]
-            for text, w, short, c in zip(cells, wide, cut, chosen, strict=True)
-        ]
-        for texts in zip_longest(*parts, fillvalue=""):
-            yield (" " * GAP).join(map(pad, texts, wide, (c.align for c in chosen))).rstrip()
-
     head = [[c.head for c in chosen]] if any(c.head for c in chosen) else []
-    lines = [
-        line
-        for cells in (*head, *zip(*(c.cells for c in chosen), strict=True))
-        for line in row(cells)
-    ]
+    lines: list[str] = []
+    for cells in (*head, *zip(*(c.cells for c in chosen), strict=True)):
+        parts = [
+            wrap("", plain(text), w) if align == "wrap" else [short[_for_terminal(text)]]
+            for text, w, short, align in zip(cells, wide, cut, aligns, strict=True)
+        ]
+        rows = zip_longest(*parts, fillvalue="")
+        lines += [(" " * GAP).join(map(pad, texts, wide, aligns)).rstrip() for texts in rows]
     if table.hidden:
         lines.append(f"… and {table.hidden:,} more; --output csv lists all")
     notes = replace(table, columns=chosen).notes

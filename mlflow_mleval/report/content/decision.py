@@ -315,7 +315,9 @@ def _who(c: Comparison, advice: Decision) -> Sentence:
     if len(advice.ahead) == len(advice.best_set) == 1:
         if advice.evidence == "datasets" and len(c.study.datasets) >= ENOUGH:
             return Sentence(f"Use {who}.", claim("use one"))
-        return Sentence(f"{who} is ahead of {_everyone(c.order[1:])}.", claim("separated"))
+        others = c.order[1:]
+        whom = listed(others) if len(others) == 1 else f"{all_of(len(others))} others"
+        return Sentence(f"{who} is ahead of {whom}.", claim("separated"))
     if advice.equivalent is not None and advice.equivalent >= EQUIVALENT:
         pair = listed(c.order[:2])
         return Sentence(f"{pair} are equivalent, as far as it matters.", claim("equivalent"))
@@ -490,7 +492,7 @@ def by_fold(c: Comparison) -> list[Sentence]:
     behind = [m for m in others if found.is_separated(c.leader, m)]
     whom = listed(behind) if behind else "no other method"
     if len(behind) == len(others) > 1:
-        whom = _everyone(others)
+        whom = f"{all_of(len(others))} others"
     together = " together" if len(found.measures) > 1 else ""
     doubt = " (in doubt: see the tests by fold)" if (found.pairs["doubt"] != "").any() else ""
     text = (
@@ -498,10 +500,6 @@ def by_fold(c: Comparison) -> list[Sentence]:
         f"{listed(c.leaders)} is separated from {whom}{lost_pairs([found])}{doubt}."
     )
     return [Sentence(text, claim(f"folds {'separate' if found.separated else 'do not separate'}"))]
-
-
-def _everyone(others: Sequence[str]) -> str:
-    return listed(others) if len(others) == 1 else f"{all_of(len(others))} others"
 
 
 def choices(options: Mapping[str, Any], n_measures: int) -> str:
@@ -758,12 +756,12 @@ def next_dataset_frames(c: Comparison) -> Frames:
     """The pairs and the shrunken differences of all measures."""
     if (found := c.next_dataset) is None:
         return {}
-
-    def of_all(table: str) -> pd.DataFrame:
+    frames = {}
+    for file, table in {"pairs": "table", "shrunken": "shrunken"}.items():
         by_measure = {m: getattr(pairs, table) for m, pairs in found.pairs.items()}
-        return pd.concat(by_measure, names=["measure"]).reset_index(0)
-
-    return {"next_dataset_pairs": of_all("table"), "next_dataset_shrunken": of_all("shrunken")}
+        whole = pd.concat(by_measure, names=["measure"]).reset_index(0)
+        frames[f"next_dataset_{file}"] = whole
+    return frames
 
 
 def over_time_section(c: Comparison, each: int = 0) -> doc.Section | None:

@@ -23,6 +23,7 @@ from mlflow_mleval.study import Factor, Study, Survey
 
 #: Rows that a table holds; characters of a value; names of metrics in a row.
 OVERVIEW_ROWS, VALUE, OVERVIEW_SHOWN = 200, 24, 6
+_FACTOR = ("what", "n", "by", "doubt")  #: what JSON holds of what tells methods and so on apart
 
 
 def survey_document(survey: Survey, provenance: doc.Provenance) -> Document:
@@ -72,7 +73,7 @@ def survey_sections(survey: Survey, named: bool = False) -> list[doc.Section]:
         ]
         columns = [
             doc.names("name", (f"{row.kind}:{row.name}" for row in rows)),
-            _share_of_runs(survey, held),
+            Column("runs", [f"{row.runs} of {survey.n_runs}" for row in rows]),
             doc.counts("values", held["values"]),
             Column("such as", examples, "wrap"),
         ]
@@ -129,15 +130,11 @@ def survey_data(survey: Survey) -> Data:
     return {
         "problem": survey.problem or None,
         **{key: table.to_dict("records") for key, table in survey_frames(survey).items()},
-        "factors": _factors(survey.factors),
+        "factors": [doc.named(factor, *_FACTOR) for factor in survey.factors],
         "candidates": [doc.named(c, "role", "rule", "reason", "chosen") for c in survey.candidates],
         "commands": [{"what": way.what, "command": way.line} for way in survey.ways],
         **doc.named(survey, "undirected", "notes", "source"),
     }
-
-
-def _factors(factors: Sequence[Factor]) -> list[Data]:
-    return [doc.named(factor, "what", "n", "by", "doubt") for factor in factors]
 
 
 def survey_frames(survey: Survey) -> Frames:
@@ -174,16 +171,12 @@ def _metrics(survey: Survey) -> doc.Table:
     notes = [text for mark, text in _MARKS.items() if any(a.endswith(mark) for a in arrows)]
     columns = [
         doc.names("metric", table["metric"]),
-        _share_of_runs(survey, table),
+        Column("runs", [f"{n} of {survey.n_runs}" for n in table["runs"]]),
         doc.numbers("from", table["low"]),
         doc.numbers("to", table["high"]),
         Column("better", arrows, "^", note=" ".join(notes)),
     ]
     return doc.Table(columns, len(survey.metrics), things="metrics", depth=ALWAYS)
-
-
-def _share_of_runs(survey: Survey, table: pd.DataFrame) -> Column:
-    return Column("runs", [f"{n} of {survey.n_runs}" for n in table["runs"]])
 
 
 def _some(texts: Sequence[str], most: int) -> str:
@@ -247,7 +240,8 @@ def found_document(study: Study | None, survey: Survey) -> Document:
     known: Data = {"commands": about["commands"]}
     if survey.foreign:
         more, tables, known = survey_sections(survey), survey_frames(survey), about
-    told = {"factors": _factors(study.factors), **doc.named(study, "notes", "source")}
+    factors = [doc.named(factor, *_FACTOR) for factor in study.factors]
+    told = {"factors": factors, **doc.named(study, "notes", "source")}
     return replace(
         made,
         sections=[*made.sections, *more],

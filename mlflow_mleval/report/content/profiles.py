@@ -33,11 +33,6 @@ SUMMARIES = {
 }
 
 
-def section(comparison: ProfileComparison) -> doc.Section:
-    """The profiles in a report, in which other tests decide."""
-    return _section_of_profiles(described(comparison))
-
-
 def described(comparison: ProfileComparison) -> ProfileComparison:
     """The profiles without what tests say of them, for a report in which other tests decide."""
     absent = {k: why for k, why in comparison.absent.items() if not k.startswith("tests.")}
@@ -57,7 +52,7 @@ def document(comparison: ProfileComparison, provenance: doc.Provenance) -> Docum
     return Document.of(
         provenance,
         f"Loss profiles of {count(len(methods), 'method')} on {count(len(datasets), 'dataset')}",
-        [replace(_section_of_profiles(comparison), depth=doc.PAPER)],
+        [replace(section(comparison, decides=True), depth=doc.PAPER)],
         about=f"{KINDS[o['kind']]} · {o['family']} family · {listed(datasets)}",
         data=lambda: {
             **units.shape({"": comparison}, comparison.absent, ()),
@@ -69,14 +64,23 @@ def document(comparison: ProfileComparison, provenance: doc.Provenance) -> Docum
     )
 
 
-def _section_of_profiles(comparison: ProfileComparison) -> doc.Section:
-    """The sentences, tables and notes, and the figures."""
+def section(comparison: ProfileComparison, decides: bool = False) -> doc.Section:
+    """The sentences, tables and notes, and the figures; by default for a report in which other
+    tests decide."""
+    comparison = comparison if decides else described(comparison)
     datasets = comparison.datasets
 
     def blocks() -> list[Any]:
         made: list[Any] = [doc.Text(sentences(comparison), role="flow")]
-        doubts = [*comparison.warnings, *_missing(comparison)]
-        made += doc.points(doubts, "Doubts", most=NOTES)
+        missing = []  # what shares a reason together
+        for key, reason in comparison.absent.items():
+            head = "Not tested over folds" if key.startswith("tests.") else "Left out"
+            missing.append(((head, reason.rstrip(".")), key.removeprefix("tests.")))
+        absent = [
+            f"{head}: {listed(what, most=8)} ({reason})."
+            for (head, reason), what in grouped(missing).items()
+        ]
+        made += doc.points([*comparison.warnings, *absent], "Doubts", most=NOTES)
         if len(comparison.ratios):
             made.append(pairs_table(comparison))
         pairs = comparison.ratios.index.droplevel(["dataset", "parameter"]).unique()
@@ -197,18 +201,6 @@ def certain_spans(comparison: ProfileComparison, dataset: str) -> dict[tuple[str
     return {pair: doc.joined([said(*of) for of in spans]) for pair, spans in stretches.items()}
 
 
-def _missing(comparison: ProfileComparison) -> list[str]:
-    """What there is not, with the reason, what shares one together."""
-    missing = []
-    for key, reason in comparison.absent.items():
-        head = "Not tested over folds" if key.startswith("tests.") else "Left out"
-        missing.append(((head, reason.rstrip(".")), key.removeprefix("tests.")))
-    return [
-        f"{head}: {listed(what, most=8)} ({reason})."
-        for (head, reason), what in grouped(missing).items()
-    ]
-
-
 def pairs_table(comparison: ProfileComparison) -> doc.Table:
     """One row a dataset and pair: who is ahead at small parameters, where the other overtakes, what
     is certain; certain crossings first, then the others."""
@@ -217,17 +209,17 @@ def pairs_table(comparison: ProfileComparison) -> doc.Table:
     keys = pd.DataFrame({"a": ~table["certain"], "b": table["crossings"] == 0})
     shown = table.loc[keys.sort_values(["a", "b"], kind="stable").index].head(PAIRS)
     certain = {d: certain_spans(comparison, d) for d in comparison.datasets}
-
-    def where(row: Any) -> str:
-        if not row.crossings or row.tied:
-            return "equal" if row.tied else "never"
-        more = f" and {row.crossings - 1} more" if row.crossings > 1 else ""
-        return f"{_at(comparison, row)}{more}"
-
+    overtaken = []
+    for row in shown.itertuples():
+        where = "equal" if row.tied else "never"
+        if row.crossings and not row.tied:
+            more = f" and {row.crossings - 1} more" if row.crossings > 1 else ""
+            where = f"{_at(comparison, row)}{more}"
+        overtaken.append(where)
     columns = [
         doc.names(f"ahead at small {symbol}", shown["method"], "method"),
         doc.names("against", shown["against"]),
-        Column("overtaken above", [*map(where, shown.itertuples())], "<"),
+        Column("overtaken above", overtaken, "<"),
     ]
     if len(comparison.datasets) > 1:
         columns.insert(0, doc.names("dataset", shown["dataset"]))

@@ -32,7 +32,6 @@ from mlflow_mleval.report.figures.comparisons import (
 from mlflow_mleval.report.text import ARROWS, NONE, aligned, level, number, percent, terminal
 from mlflow_mleval.selection import DIGEST
 from mlflow_mleval.sentences import agree, count, span
-from mlflow_mleval.study import Study
 from mlflow_mleval.validation import present
 
 #: Methods whose pairs and flows by dataset the data hold; two thousand have four million pairs.
@@ -44,16 +43,11 @@ STRIPS = DATASETS = 100  #: methods and columns of the table of ranks on each da
 FLOWS = ["phi_plus", "phi_minus", "phi"]
 
 
-def best(c: Comparison) -> pd.Index:
-    """The methods whose pairs JSON holds, by the fused ranking."""
-    return c.fusion.ranking.index[:MOST]
-
-
 def rows_of_best(
     c: Comparison, table: pd.DataFrame, a: str = "method_a", b: str = "method_b"
 ) -> pd.DataFrame:
     """The rows of a table of pairs of which both are among the best methods."""
-    methods = best(c)
+    methods = c.fusion.ranking.index[:MOST]
     return table[table[a].isin(methods) & table[b].isin(methods)]
 
 
@@ -73,7 +67,12 @@ def section(c: Comparison) -> doc.Section:
         place = shown["position"].astype(str).tolist()
         columns.insert(0, Column("#", place, marks={"key": "position"}))
     if c.study.repeats is not None:
-        columns.append(_runs(c, methods))
+        by_method = c.study.n_repeats.groupby(level=1)
+        ends = zip(by_method.min(), by_method.max(), strict=True)
+        runs = dict(zip(by_method.groups, [span(*of, "–") for of in ends], strict=True))
+        cells = [runs.get(m, NONE) for m in methods]
+        note = "Runs: repeats behind each value."
+        columns.append(Column("runs", cells, keep=2, note=note, marks={"key": "runs"}, wide=True))
     best = c.best_set if c.letters_apply or c.told_apart else []
     table = doc.Table(
         columns,
@@ -120,7 +119,7 @@ def data(c: Comparison) -> Data:
     rows = c.by_dataset[["method", "rank", *FLOWS]].to_dict("records")
     flows, by = c.fusion.flows, c.fusion.flows.by_measure
     m = len(by.methods)
-    kept = np.flatnonzero(by.methods.isin(best(c)))
+    kept = np.flatnonzero(by.methods.isin(c.fusion.ranking.index[:MOST]))
     names = by.methods[kept]
 
     def promethee(i: int) -> Data:
@@ -164,16 +163,6 @@ def _possible(c: Comparison, shown: pd.DataFrame) -> list[Column]:
         found = Counter(pair[side] for pair in c.separated)
         columns.append(Column(head, [str(found[m]) for m in shown["method"]], paper=True, keep=2))
     return columns
-
-
-def _runs(c: Comparison, methods: pd.Series) -> Column:
-    """How many repeats each value of a method is the mean of."""
-    by_method = c.study.n_repeats.groupby(level=1)
-    ends = zip(by_method.min(), by_method.max(), strict=True)
-    runs = dict(zip(by_method.groups, [span(*of, "–") for of in ends], strict=True))
-    cells = [runs.get(m, NONE) for m in methods]
-    note = "Runs: repeats behind each value."
-    return Column("runs", cells, keep=2, note=note, marks={"key": "runs"}, wide=True)
 
 
 def _score(c: Comparison, shown: pd.DataFrame) -> list[Column]:
@@ -283,24 +272,30 @@ def spread_section(c: Comparison) -> doc.Section | None:
         title = f"{name(measure)} over repeats"
         note = "Mean ± standard deviation (number of runs)."
         table = doc.Table(columns, len(c.order), title, key="repeats", things="methods", note=note)
-        return [doc.Text(spread_sentences(study)), table]
+        # what the values are means of, and in what the runs of one value differ
+        several = study.runs[study.runs.duplicated(["dataset", "method"], keep=False)]
+        unchecked = "repeat" in several and (several["repeat"] == "").any()
+        rules = study.repeat_rules
+        differ = f" that differ in their seed{f' or {listed(rules)}' if rules else ''} only"
+        if unchecked or study.source.get("duplicates") == "mean":
+            differ = ""
+        elif DIGEST in rules:
+            differ = " on different splits of the data"
+        total = count(int(study.n_repeats.sum()), "run")
+        each = span(int(study.n_repeats.min()), int(study.n_repeats.max()))
+        words = f"Each value is the mean over {each} runs{differ} ({total})."
+        return [doc.Text([f"{words} {_SPLITS[study.same_split()]}"]), table]
 
     return doc.Section("repeats", "Repeats", doc.Late(blocks))
 
 
 def spread_data(c: Comparison) -> Data:
     """What JSON holds of repeats, by dataset and method."""
-    return {
-        "repeats": _by_cell(c.study.n_repeats),
-        "spread": _by_cell(c.study.spread),
-        "standard_errors": _by_cell(c.study.standard_errors),
-        "same_split": c.study.same_split(),
-    }
-
-
-def _by_cell(held: pd.Series | pd.DataFrame) -> Data:
-    """Numbers, or rows of them, by dataset and method."""
-    return {d: held.loc[d].T.to_dict() for d in held.index.unique(0)}
+    study, made = c.study, {}
+    held = {"repeats": study.n_repeats, "spread": study.spread}
+    for key, cells in {**held, "standard_errors": study.standard_errors}.items():
+        made[key] = {d: cells.loc[d].T.to_dict() for d in cells.index.unique(0)}
+    return {**made, "same_split": study.same_split()}
 
 
 def spread_frames(c: Comparison) -> Frames:
@@ -312,23 +307,6 @@ def spread_frames(c: Comparison) -> Frames:
     parts = {"runs": cells.count(), "mean": cells.mean(), **errors}
     stacked = pd.concat(parts, axis=1, names=["", "measure"]).stack("measure", future_stack=True)
     return {"repeats": stacked.reset_index()[["measure", "dataset", "method", *parts]]}
-
-
-def spread_sentences(study: Study) -> list[str]:
-    """What the values are means of, in what the runs of one value differ, and whether their spread
-    is that of training or that of the data, too."""
-    several = study.runs[study.runs.duplicated(["dataset", "method"], keep=False)]
-    unchecked = "repeat" in several and (several["repeat"] == "").any()
-    rules = study.repeat_rules
-    differ = f" that differ in their seed{f' or {listed(rules)}' if rules else ''} only"
-    if unchecked or study.source.get("duplicates") == "mean":
-        differ = ""
-    elif DIGEST in rules:
-        differ = " on different splits of the data"
-    total = count(int(study.n_repeats.sum()), "run")
-    each = span(int(study.n_repeats.min()), int(study.n_repeats.max()))
-    words = f"Each value is the mean over {each} runs{differ} ({total})."
-    return [f"{words} {_SPLITS[study.same_split()]}"]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -396,23 +374,23 @@ def _data(c: Comparison) -> Mapping[str, Any]:
     alike = (flows.weights == flows.weights[0]).all()
     constant = flows.by_measure.constant.astype(int).tolist()
     axis = None if c.plane is None else c.plane.measures.loc[study.measures].to_numpy().tolist()
+    held = flows.by_measure.net, flows.weights[:1] if alike else flows.weights
+    net, weights = (
+        b64encode(np.ascontiguousarray(values, "<f8").tobytes()).decode() for values in held
+    )
     return {
         "methods": [terminal(doc.plain(name(m))) for m in study.methods],
         "rows": [study.methods.index(m) for m in c.order],
         "datasets": [*map(terminal, study.datasets)],
         "measures": [*map(terminal, study.measures)],
-        "flows": _doubles(flows.by_measure.net),
-        "weights": _doubles(flows.weights[:1] if alike else flows.weights),
+        "flows": net,
+        "weights": weights,
         "constant": constant if c.options["drop_constant"] else None,
         "axis": axis,
         "by_rank": c.options["order"] == "mean-rank",
         "named": isinstance(c.fusion.options["weights"], str),
         "by_dataset": _by_dataset(c),
     }
-
-
-def _doubles(values: Any) -> str:
-    return b64encode(np.ascontiguousarray(values, "<f8").tobytes()).decode()
 
 
 # --------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -170,10 +170,6 @@ class RunReport:
         """What is predicted."""
         return "class" if self.one_label else "label"
 
-    @property
-    def lead(self) -> str | None:
-        return next((m for m in _LEADS if m in self.means), None)
-
     @cached_property
     def labels(self) -> pd.DataFrame:
         """The labels that occur or are predicted, with the lowest F1 and most instances first."""
@@ -243,13 +239,6 @@ class RunReport:
             *found,
             *(f"Not computed, for {why}: {listed(ms, 8)}." for why, ms in grouped(missed).items()),
         ]
-
-    def place(self, label: Hashable) -> list[Hashable]:
-        """Where a label stands in the hierarchy: a path from a root down to it."""
-        path = [label]
-        while parents := present(self.hierarchy).parents(path[-1]):
-            path.append(min(parents, key=str))
-        return path[::-1]
 
 
 def document(report: RunReport | Evaluation, provenance: doc.Provenance | None = None) -> Document:
@@ -334,8 +323,8 @@ def beginning(report: RunReport) -> list[doc.Section]:
 
 def _lead(report: RunReport) -> str:
     """The measure that leads, with its interval, and others."""
-    means, lead = report.means, report.lead
-    parts = []
+    means, parts = report.means, []
+    lead = next((m for m in _LEADS if m in means), None)
     if lead:
         value, half, low, high = report.measures.loc[lead, ["value", "half", "ci_low", "ci_high"]]
         ends = [value - half, value + half] if half >= 0 else []
@@ -477,7 +466,12 @@ def _hierarchy(report: RunReport) -> doc.Section | None:
     if report.hierarchy is not None:
         errors = report.labels.assign(errors=report.labels["fp"] + report.labels["fn"])
         most = errors.sort_values("errors", ascending=False, kind="stable").head(_ERRORS)
-        places = [name(" › ".join(map(str, report.place(label))), 50) for label in most.index]
+        places = []
+        for label in most.index:
+            path = [label]
+            while parents := report.hierarchy.parents(path[-1]):
+                path.append(min(parents, key=str))
+            places.append(name(" › ".join(map(str, path[::-1])), 50))
         heads = {"fp": "predicted wrongly", "fn": "missed"}
         counted = _counts(most, "errors", "fp", "fn", "support", **heads)
         columns = [Column("class", places, "<"), *counted]

@@ -466,27 +466,17 @@ def detail_section(
     }
     one_of(of, "of", tuple(looks))
     look, *asked = looks[of]
-    blocks = look(c, base, *(_known_name(c, *one) for one in asked))
-    return doc.Section("detail", "A closer look", blocks, open=True)
-
-
-def _known_name(c: Comparison, what: str, asked: str) -> str:
-    names: list[str] = getattr(c.study, f"{what}s")
-    found = [n for n in names if n == asked] or [n for n in names if terminal(n) == asked]
-    if len(found) != 1:
-        has = some(map(terminal, names))
-        raise IncomparableRunsError(
-            f"the comparison has no {what} {terminal(asked)!r}; it has {has}."
-        )
-    return found[0]
-
-
-def _flow(texts: Sequence[str]) -> doc.Text:
-    return doc.Text(texts, role="flow", depth=ALWAYS)
-
-
-def _open_table(columns: Sequence[Column], title: str, **more: Any) -> doc.Table:
-    return doc.Table(columns, title=title, depth=ALWAYS, **more)
+    known: list[str] = []
+    for what, shown in asked:
+        names: list[str] = getattr(c.study, f"{what}s")
+        found = [n for n in names if n == shown] or [n for n in names if terminal(n) == shown]
+        if len(found) != 1:
+            has = some(map(terminal, names))
+            raise IncomparableRunsError(
+                f"the comparison has no {what} {terminal(shown)!r}; it has {has}."
+            )
+        known += found
+    return doc.Section("detail", "A closer look", look(c, base, *known), open=True)
 
 
 def _cell(c: Comparison, base: str, method: str, dataset: str) -> list[Any]:
@@ -506,7 +496,10 @@ def _cell(c: Comparison, base: str, method: str, dataset: str) -> list[Any]:
     if (dataset, method) in study.filled:
         worst = "what is missing counts as the worst of the dataset"
         about = f"{who} has no result: {worst} (policy {study.missing})."
-    blocks: list[Any] = [_flow([about]), _open_table(columns, "Values", most=len(values))]
+    blocks: list[Any] = [
+        doc.Text([about], "flow", depth=ALWAYS),
+        doc.Table(columns, title="Values", depth=ALWAYS, most=len(values)),
+    ]
     if len(runs):
         blocks.append(_runs(c, runs.drop(columns="dataset"), base))
     if total := len(folds):
@@ -541,7 +534,8 @@ def _method(c: Comparison, base: str, method: str) -> list[Any]:
     what = "by all measures fused" if c.on == FUSED else f"by {name(c.on)}"
     rank = f"a mean rank of {fixed(row['mean_rank'], 2)} over {count(len(ranks), 'dataset')}"
     text = f"{name(method)} has place {row['position']} of {len(c.order)} {what}, with {rank}."
-    blocks: list[Any] = [_flow([text]), _cells(c, ranks, "dataset", "On each dataset")]
+    cells = _cells(c, ranks, "dataset", "On each dataset")
+    blocks: list[Any] = [doc.Text([text], "flow", depth=ALWAYS), cells]
     of_method = runs[runs["method"] == method] if len(runs) else ()
     if base and len(of_method):
         blocks.append(replace(_runs(c, of_method, base), folded=len(of_method) > RUNS))
@@ -555,7 +549,8 @@ def _dataset(c: Comparison, base: str, dataset: str) -> list[Any]:
     if filled := [m for m in c.order if (dataset, m) in c.study.filled]:
         missing = f"missing and count as the worst (policy {c.study.missing})"
         texts.append(f"Results of {listed(filled)} are {missing}.")
-    return [_flow(texts), _cells(c, ranks, "method", "Ranking on this dataset")]
+    cells = _cells(c, ranks, "method", "Ranking on this dataset")
+    return [doc.Text(texts, "flow", depth=ALWAYS), cells]
 
 
 def _cells(c: Comparison, ranks: pd.Series, head: str, title: str) -> doc.Table:
@@ -568,11 +563,14 @@ def _cells(c: Comparison, ranks: pd.Series, head: str, title: str) -> doc.Table:
         doc.names(head, names, about={what: of[0] for what, of in parts.items()}),
         doc.numbers("rank", shown),
         doc.decimals("φ", (c.fusion.phi.loc[cell] for cell in cells), 3),
-        *_values(c, cells),
     ]
+    by_head = {doc.heading(c.study.directions, m, 18): m for m in c.study.measures}
+    for one in _heaviest(c, c.study.values.reindex(cells)):
+        imputed = [(*cell, by_head[one.head]) in c.study.imputed for cell in cells]
+        columns.append(doc.starred(one.head, one.cells, imputed, keep=one.keep))
     if len(runs):
         columns.append(doc.numbers("runs", map(runs.get, cells)))
-    return _open_table(columns, title, total=len(ranks), things=f"{head}s")
+    return doc.Table(columns, len(ranks), title, things=f"{head}s", depth=ALWAYS)
 
 
 def _pair(c: Comparison, base: str, a: str, b: str) -> list[Any]:
@@ -605,10 +603,11 @@ def _pair(c: Comparison, base: str, a: str, b: str) -> list[Any]:
     counts = tried.counts if tried else {}
     if found := [counts[pair] for pair in counts if {*pair} == {a, b}]:
         texts.append("The separation stays under {} of {} other choices.".format(*found[0]))
+    title = "By each measure, over the datasets"
     return [
-        _flow(texts),
+        doc.Text(texts, "flow", depth=ALWAYS),
         *_tests(c, a, b),
-        _open_table(columns, "By each measure, over the datasets", most=len(measures)),
+        doc.Table(columns, title=title, depth=ALWAYS, most=len(measures)),
         *_profiles(c, a, b),
     ]
 
@@ -645,7 +644,8 @@ def _tests(c: Comparison, a: str, b: str) -> list[doc.Table]:
         Column("over", overs, "<", keep=1),
     ]
     note = "p-values are corrected as in the report, each for all that its test looks at."
-    return [_open_table(columns, "What each test says", things="tests", note=note)]
+    title = "What each test says"
+    return [doc.Table(columns, title=title, things="tests", note=note, depth=ALWAYS)]
 
 
 def _profiles(c: Comparison, a: str, b: str) -> list[doc.Figure]:
@@ -667,14 +667,3 @@ def _heaviest(c: Comparison, held: pd.DataFrame) -> list[Column]:
     kept = sorted(c.fusion.by_weight, key=lambda m: m != c.on)[:HEAVIEST]
     shown = [m for m in c.study.measures if m in kept and m in held]
     return doc.by_measure(held[shown], c.study.directions, 18)
-
-
-def _values(c: Comparison, cells: Sequence[tuple[str, str]]) -> list[Column]:
-    """The values of cells, those that a policy supplied with a star."""
-    columns = _heaviest(c, c.study.values.reindex(cells))
-    by_head = {doc.heading(c.study.directions, m, 18): m for m in c.study.measures}
-    starred = []
-    for one in columns:
-        imputed = [(*cell, by_head[one.head]) in c.study.imputed for cell in cells]
-        starred.append(doc.starred(one.head, one.cells, imputed, keep=one.keep))
-    return starred

@@ -203,7 +203,11 @@ def gaia(
 ) -> Svg:
     """The plane: methods in the direction of an arrow do well by that measure; `decision` points to
     the better ones, `explained` is the share of the variance that the plane shows."""
-    points, arrows = _unit(methods.iloc[:TOP]), 0.92 * _unit(measures.iloc[:TOP])
+    points, arrows = (  # of both the longest has length 1
+        vectors / (float(np.hypot(*vectors.to_numpy(float).T).max(initial=0.0)) or 1.0)
+        for vectors in (methods.iloc[:TOP], measures.iloc[:TOP])
+    )
+    arrows = 0.92 * arrows
     ends = np.vstack([points, arrows, [[0.0, 0.0]]])
     low, high = ends.min(axis=0), ends.max(axis=0)
     wide, tall = high - low
@@ -240,19 +244,7 @@ def gaia(
     return svg
 
 
-def _unit(vectors: pd.DataFrame) -> pd.DataFrame:
-    """So that the longest has length 1."""
-    return vectors / (float(np.hypot(*vectors.to_numpy(float).T).max(initial=0.0)) or 1.0)
-
-
 COST_HEIGHT = 340
-
-
-def _padded(values: pd.DataFrame) -> tuple[float, float]:
-    """The ends of a scale on which all of the values lie."""
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    room = 0.06 * (high - low) or 0.5
-    return low - room, high + room
 
 
 def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
@@ -262,11 +254,16 @@ def cost_figure(table: pd.DataFrame, cost: str, quality: str) -> Svg:
     positive = bool((table[sides].fillna(1.0) > 0).all(axis=None))
     along = table.assign(**np.log10(table[sides])) if positive else table
     tips = {m: f"{number(r.quality, 3)} at {large(r.cost, 3)}" for m, r in table.iterrows()}
+    ends = []
+    for values in (along[sides], table[["quality", "low", "high"]]):
+        least, most = float(np.nanmin(values)), float(np.nanmax(values))
+        room = 0.06 * (most - least) or 0.5
+        ends.append((least - room, most + room))
     svg, across, up, taken = scatter(
         f"{quality} against {cost}",
         f"By method: {'; '.join(map(': '.join, tips.items()))}.",
         COST_HEIGHT,
-        (_padded(along[sides]), _padded(table[["quality", "low", "high"]])),
+        ends,
         (f"{cost} (less is better)", quality),
         lambda x: large(10**x if positive else x),
     )
