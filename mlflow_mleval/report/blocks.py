@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 
-from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.figures import Svg
 from mlflow_mleval.report.text import (
     ARROWS,
     CLOSE,
+    NONE,
     OPEN,
     aligned,
     fixed,
@@ -23,7 +23,6 @@ from mlflow_mleval.report.text import (
     shorten,
     shortened,
     terminal,
-    with_intervals,
 )
 from mlflow_mleval.sentences import count
 
@@ -233,11 +232,16 @@ def alike(head: str, values: Iterable[float | None], digits: int = 4, **more: An
 
 
 def intervals(head: str, values: pd.DataFrame, by_row: bool = False, **more: Any) -> Column:
-    """A column of numbers with their intervals: of three columns, value, low and high; `by_row`
-    each has the decimals of its own size."""
-    rows = values.to_numpy(float)
-    groups = [[row] for row in rows] if by_row else [rows]
-    return Column(head, [cell for group in groups for cell in with_intervals(group)], **more)
+    """A column of numbers with their intervals, "0.250 [0.100, 0.400]": of three columns, value,
+    low and high, with the same number of decimals; `by_row` each has those of its own size."""
+    rows, cells = values.to_numpy(float), []
+    for group in rows if by_row else [rows.ravel()]:
+        texts = iter(aligned(group.tolist(), 3))
+        cells += [
+            value if value.strip() == NONE else f"{value} [{low}, {high}]"
+            for value, low, high in zip(texts, texts, texts, strict=True)
+        ]
+    return Column(head, cells, **more)
 
 
 def won_tied_lost(pairs: pd.DataFrame, **more: Any) -> Column:
@@ -408,20 +412,7 @@ class Section:
 
 
 # --------------------------------------------------------------------------------------------------
-# What the measures of a document are: no result is needed to say it.
-
-
-def definitions(directions: Mapping[str, str]) -> Table:
-    """What measures are, each with its direction; those that the registry lacks were declared."""
-    known = [MEASURES.get(m) for m in directions]
-    unknown = "not known here; its direction was declared by the user"
-    columns = [
-        names("measure", directions),
-        better(directions.values()),
-        Column("what it is", [m.summary if m else unknown for m in known], "wrap"),
-        Column("after", [m.source if m else "" for m in known], "wrap"),
-    ]
-    return Table(columns, title="What the measures are", folded=True, depth=PAGE)
+# What reports of any kind say: what reproduces them, conventions, doubts, imputed values.
 
 
 def made_from(provenance: Provenance) -> Section:

@@ -4,7 +4,7 @@ import math
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import accumulate, takewhile
 from numbers import Integral
@@ -103,15 +103,6 @@ def level(alpha: float) -> str:
 def confidence(alpha: float) -> str:
     """The level of an interval: "95%"."""
     return f"{100 * (1 - alpha):g}%"
-
-
-def with_intervals(table: Iterable[Sequence[float]]) -> list[str]:
-    """Rows of (value, low, high) with the same number of decimals: "0.250 [0.100, 0.400]"."""
-    cells = iter(aligned([x for row in table for x in row], 3))
-    return [
-        value if value.strip() == NONE else f"{value} [{low}, {high}]"
-        for value, low, high in zip(cells, cells, cells, strict=True)
-    ]
 
 
 # --------------------------------------------------------------------------------------------------

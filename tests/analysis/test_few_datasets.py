@@ -16,9 +16,7 @@ from mlflow_mleval.analysis.posthoc.max_t import max_t
 from mlflow_mleval.analysis.recommendation import CLOSE, NO, YES, Verdict, question
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.report.blocks import plain
-from mlflow_mleval.report.content.decision import needed, sentences, verdict
-from mlflow_mleval.report.content.decision import question_data as data
-from mlflow_mleval.report.content.decision import question_sentence as sentence
+from mlflow_mleval.report.content.decision import data, needed, sentences, verdict
 from mlflow_mleval.study import Study
 
 DIRECTIONS = {"f1": "max", "auc": "max", "hamming_loss": "min"}
@@ -220,7 +218,7 @@ def of_runs(frame):
 
 
 def asked_of(found, *pair):
-    return plain(sentence(found, question(found, *pair)).text)
+    return plain(sentences(found, question(found, *pair))[0].text)
 
 
 @pytest.mark.parametrize("on", ["fused", "auc"])
@@ -266,7 +264,8 @@ def test_what_does_not_decide_gives_no_verdict():
     )
     study = of_runs(frame)
     assert compare_all_repeats(study, {})["a"].separated
-    record = data(question(compare(study), "A", "B"))["question"]
+    found = compare(study)
+    record = data(found, question(found, "A", "B"))["question"]
     assert (record["over"], record["verdict"]) == ("datasets", CLOSE)
     assert {*record["rows"]["dataset"]} == {""} and not record["rows"]["separated"].any()
     few = of_runs(frame.query("repeat < 2 and dataset in ('a', 'b')"))

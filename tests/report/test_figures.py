@@ -35,7 +35,7 @@ from mlflow_mleval.report.figures.comparisons import (
     pairwise_matrix,
     rank_acceptability,
     rungs,
-    shown_cliques,
+    stacked_bars,
     weight_intervals,
 )
 from mlflow_mleval.report.figures.lines import NAMED, profile_lines, ratio_panels
@@ -124,7 +124,7 @@ def test_bars_join_exactly_the_pairs_that_are_not_separated(m, share, seed):
     groups = cliques(apart)
     ranks = pd.Series(1 + np.arange(m) * 0.97, names)
     root = parse(critical_difference(ranks, groups))
-    shown = shown_cliques(groups, names)
+    shown = [members for _, members in stacked_bars(groups, dict(zip(names, ranks, strict=True)))]
     paths = classes(root, "path", "leader") + classes(root, "path", "elbow")
     drops = {float(path.get("d").split()[0][1:]): i for i, path in enumerate(paths)}
 
@@ -171,8 +171,10 @@ def test_the_ruler_is_as_long_as_the_critical_difference():
 
 
 def test_cliques_of_the_methods_that_are_drawn():
-    assert shown_cliques([["a", "b", "c"], ["c", "d"], ["b", "d"]], ["a", "b", "c"]) == [[0, 1, 2]]
-    assert shown_cliques([["a"], ["b"]], ["a", "b"]) == []
+    places = {"a": 0.0, "b": 20.0, "c": 40.0}
+    groups = [["a", "b", "c"], ["c", "d"], ["b", "d"]]
+    assert stacked_bars(groups, places) == [(0, [0, 1, 2])]
+    assert stacked_bars([["a"], ["b"]], places) == []
 
 
 def test_the_matrix_frames_the_separated_pairs():

@@ -24,19 +24,20 @@ from mlflow_mleval.report.content.decision import verdict
 from mlflow_mleval.report.content.study_report import bibliography
 from mlflow_mleval.report.content.study_report import document as whole_document
 from mlflow_mleval.report.content.units import (
+    _KINDS,
     NOT_TRUSTED,
     document,
-    fold_sentences,
     frames,
-    means_table,
     pairs_table,
 )
 from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, _ellipse, fold_scatter
 from mlflow_mleval.report.text import columns
 
+FOLDS = _KINDS["folds"]
+
 
 def told(found) -> str:
-    return plain(" ".join([found.verdict(), *fold_sentences(found)]))
+    return plain(" ".join([found.verdict(), *FOLDS.sentences(found)]))
 
 
 def answered(c) -> str:
@@ -80,14 +81,15 @@ def test_measures_speak_only_of_pairs_that_all_of_them_together_separate():
 
 def test_intervals_stand_beside_every_mean():
     found = compare_folds(three_methods(), "birds")
-    table = means_table({"": found})
+    (table,) = FOLDS.above({"": found})
     text = cells(table, "recall ↑")[cells(table, "method").index("LP")]
     shown = [float(x) for x in re.findall(r"[\d.]+", text)]
     row = found.means.loc[("LP", "recall")]
     assert shown == pytest.approx([row["mean"], row["low"], row["high"]], abs=5e-4)
     near = compare_folds(fold_study({"a": (0.395, 0.0), "b": (0.0, 0.0)}), "birds")
     assert near.means.loc[("a", "precision"), "high"] > 1  # which no precision is
-    assert cells(means_table({"": near}), "precision ↑")[0].endswith(", 1.00]")
+    (table,) = FOLDS.above({"": near})
+    assert cells(table, "precision ↑")[0].endswith(", 1.00]")
 
 
 def test_verdicts_that_assumptions_do_not_carry_are_marked_on_their_rows():
@@ -143,7 +145,7 @@ def test_json_holds_what_the_tests_hold():
     assert record["manova"]["pvalue"] == pytest.approx(found.manova.pvalue)
     assert record["protocol"]["ratio"] == pytest.approx(1 / 9)
     assert record["cliques"] == found.cliques
-    assert record["sentences"] == [*map(plain, fold_sentences(found))]
+    assert record["sentences"] == [*map(plain, FOLDS.sentences(found))]
 
 
 def test_where_datasets_decide_nothing_by_fold_says_that_methods_differ():

@@ -6,7 +6,16 @@ import pytest
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report import text
-from mlflow_mleval.report.blocks import Column, capitalised, claim, glossary, joined, listed, name
+from mlflow_mleval.report.blocks import (
+    Column,
+    capitalised,
+    claim,
+    glossary,
+    intervals,
+    joined,
+    listed,
+    name,
+)
 from mlflow_mleval.report.blocks import plain as unmarked
 from mlflow_mleval.report.content.decision import choices, verdict
 from mlflow_mleval.report.content.gate import _rounded, short
@@ -49,7 +58,7 @@ def test_numbers_in_cells():
     assert text.aligned([123.456, 2]) == ["123.5", "2.0"]
     assert [text.pvalue(p, bare=True) for p in (0.0004, 0.25, None)] == ["<.001", ".250", "–"]
     assert [text.percent(x, bare=True) for x in (0.9999, 0.0001)] == [">99%", "<1%"]
-    assert text.with_intervals([(0.25, 0.1, 0.4)]) == ["0.250 [0.100, 0.400]"]
+    assert intervals("", pd.DataFrame([(0.25, 0.1, 0.4)])).cells == ["0.250 [0.100, 0.400]"]
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,10 @@ def data(c: Comparison, asked: Question) -> Data:
     facts = ("evidence", "ahead", "best_set", "worse", "next", "equivalent", "n_datasets", "turns")
     said = doc.claims_in(sentences(c, asked, advice), c.options["alpha"])
     answer = {"sentences": said, **doc.named(advice, *facts), "means": advice.means.to_dict()}
-    return {"answer": answer, **question_data(asked)}
+    v, measures = asked.verdict, asked.measures.rename_axis("measure").reset_index()
+    verdict = {"of": v.of, "over": v.unit, "verdict": v.word(), "needed": v.needed}
+    found = {**verdict, "crossing": v.crossing, "rows": v.rows, "measures": measures}
+    return {"answer": answer, "question": {"a": asked.a, "b": asked.b, **found}}
 
 
 def sentences(
@@ -80,7 +83,10 @@ def sentences(
     who = [] if len(c.order) < 3 or (said and not advice.evidence) else [_who(c, advice)]
     doubt = _doubt(c, advice)
     last = [Sentence(doubt, claim("best set"))] if doubt else []
-    return [question_sentence(c, asked), *who, *last]
+    word = asked.verdict.word()
+    text = f"{title(asked)} {word}: {_answer_in_words(c, asked)}"
+    key = CLAIMS[word] if asked.verdict.unit else "ahead"
+    return [Sentence(text, claim(key)), *who, *last]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -101,20 +107,6 @@ _MORE = {
 
 def title(q: Question) -> str:
     return f"Is {name(q.a)} better than {name(q.b)}?"
-
-
-def question_sentence(c: Comparison, q: Question) -> Sentence:
-    key = CLAIMS[q.verdict.word()] if q.verdict.unit else "ahead"
-    return Sentence(f"{title(q)} {q.verdict.word()}: {_answer_in_words(c, q)}", claim(key))
-
-
-def question_data(q: Question) -> Data:
-    """For JSON: the pair, its verdict, and each measure alone."""
-    v = q.verdict
-    verdict = {"of": v.of, "over": v.unit, "verdict": v.word(), "needed": v.needed}
-    measures = q.measures.rename_axis("measure").reset_index()
-    found = {**verdict, "crossing": v.crossing, "rows": v.rows, "measures": measures}
-    return {"question": {"a": q.a, "b": q.b, **found}}
 
 
 def _answer_in_words(c: Comparison, q: Question) -> str:

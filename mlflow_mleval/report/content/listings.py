@@ -23,7 +23,7 @@ from mlflow_mleval.study import Factor, Study, Survey
 
 #: Rows that a table holds; characters of a value; names of metrics in a row.
 OVERVIEW_ROWS, VALUE, OVERVIEW_SHOWN = 200, 24, 6
-_FACTOR = ("what", "n", "by", "doubt")  #: what JSON holds of what tells methods and so on apart
+_FACTOR = ("what", "n", "by", "doubt")  #: what JSON holds of each factor
 
 
 def survey_document(survey: Survey, provenance: doc.Provenance) -> Document:

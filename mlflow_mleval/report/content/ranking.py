@@ -291,11 +291,15 @@ def spread_section(c: Comparison) -> doc.Section | None:
 
 def spread_data(c: Comparison) -> Data:
     """What JSON holds of repeats, by dataset and method."""
-    study, made = c.study, {}
-    held = {"repeats": study.n_repeats, "spread": study.spread}
-    for key, cells in {**held, "standard_errors": study.standard_errors}.items():
+    held = {
+        "repeats": c.study.n_repeats,
+        "spread": c.study.spread,
+        "standard_errors": c.study.standard_errors,
+    }
+    made: Data = {}
+    for key, cells in held.items():
         made[key] = {d: cells.loc[d].T.to_dict() for d in cells.index.unique(0)}
-    return {**made, "same_split": study.same_split()}
+    return {**made, "same_split": c.study.same_split()}
 
 
 def spread_frames(c: Comparison) -> Frames:

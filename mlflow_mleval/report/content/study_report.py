@@ -56,17 +56,15 @@ class Reference:
         return cls(f"{who} {year}", bibtex)
 
 
-def _entries_of_file(file: str) -> list[str]:
-    """What stands between empty lines of a file beside this one."""
-    return (files("mlflow_mleval.report") / file).read_text("utf-8").strip().split("\n\n")
-
-
+_BIBTEX, _LINES = (  # what stands between empty lines of the files
+    (files("mlflow_mleval.report") / file).read_text("utf-8").strip().split("\n\n")
+    for file in ("references.bib", "methods.txt")
+)
 #: The publications by how they are cited.
-REFERENCES = {one.cite: one for one in map(Reference.of, _entries_of_file("references.bib"))}
+REFERENCES = {one.cite: one for one in map(Reference.of, _BIBTEX)}
 #: Method -> its line, and the sources as they are cited.
 _METHODS = {
-    name: (line, sources.split("; "))
-    for name, line, sources in map(str.splitlines, _entries_of_file("methods.txt"))
+    name: (line, sources.split("; ")) for name, line, sources in map(str.splitlines, _LINES)
 }
 #: Whether a comparison used a method, in the order of the report; post-hoc tests stand between.
 _FIRST: dict[str, Callable[[Comparison], object]] = {
@@ -159,12 +157,21 @@ def provenance_section(c: Comparison, made_by: doc.Provenance) -> doc.Section:
             Column("what it does", [f"{line}." for line in lines], "wrap"),
             Column("after", after, "wrap"),
         ]
+        measures = c.study.measures
+        known = [MEASURES.get(m) for m in measures]
+        unknown = "not known here; its direction was declared by the user"
+        defined = [
+            doc.names("measure", measures),
+            doc.better(c.study.directions[m] for m in measures),
+            Column("what it is", [m.summary if m else unknown for m in known], "wrap"),
+            Column("after", [m.source if m else "" for m in known], "wrap"),
+        ]
         return [
             *(replace(block, depth=doc.PAPER) for block in doc.made_from(made_by).blocks),
             *map(doc.note, notes),
             _choices(c),
             doc.Table(columns, title="What was computed", depth=doc.PAGE),
-            doc.definitions({m: c.study.directions[m] for m in c.study.measures}),
+            doc.Table(defined, title="What the measures are", folded=True, depth=doc.PAGE),
         ]
 
     return doc.Section("provenance", "Methods and provenance", doc.Late(blocks))
@@ -614,9 +621,18 @@ def _pair(c: Comparison, base: str, a: str, b: str) -> list[Any]:
 
 def _tests(c: Comparison, a: str, b: str) -> list[doc.Table]:
     """What each test says, the deciding one first: over datasets, folds and instances."""
+    looks: list[tuple[str, pd.DataFrame, str, str, str]] = []
+    for one in sorted(c.posthoc, key=lambda one: one is not c.deciding):
+        apart = {a, b} in map(set, one.result.significant_pairs)
+        decides = " (decides)" if one is c.deciding else ""
+        pairs = c.pairs.assign(separated=apart)
+        looks.append((f"{one.wording}{decides}", pairs, one.column, "dataset", ""))
+    for unit in ("folds", "instances"):
+        for dataset, tests in c.tests_over(unit).items():
+            on = f" of {name(dataset)}"
+            looks.append((tests.test, tests.ordered, "pvalue_corrected", unit[:-1], on))
     rows: list[tuple[str, str, float, str]] = []
-
-    def tell(test: str, pairs: pd.DataFrame, p: str, unit: str, on: str = "") -> None:
+    for test, pairs, p, unit, on in looks:
         found = pairs[pairs["method_a"].isin([a, b]) & pairs["method_b"].isin([a, b])]
         for row in found.to_dict("records"):
             how = f", {name(row['method_a'])} {row['direction']}" if row.get("direction") else ""
@@ -624,16 +640,6 @@ def _tests(c: Comparison, a: str, b: str) -> list[doc.Table]:
             by = f", by {name(row['measure'])}" if unit == "instance" else ""
             says = f"{'' if row['separated'] else 'not '}separated{how}{doubt}"
             rows.append((f"{test}{by}", f"{count(int(row['n']), unit)}{on}", row[p], says))
-
-    for one in sorted(c.posthoc, key=lambda one: one is not c.deciding):
-        apart = {a, b} in map(set, one.result.significant_pairs)
-        decides = " (decides)" if one is c.deciding else ""
-        pairs = c.pairs.assign(separated=apart)
-        tell(f"{one.wording}{decides}", pairs, one.column, "dataset")
-    for unit in ("folds", "instances"):
-        for dataset, tests in c.tests_over(unit).items():
-            on = f" of {name(dataset)}"
-            tell(tests.test, tests.ordered, "pvalue_corrected", unit[:-1], on)
     if not rows:
         return []
     which, overs, pvalues, verdicts = zip(*rows, strict=True)

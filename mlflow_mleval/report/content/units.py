@@ -34,7 +34,6 @@ from mlflow_mleval.validation import present
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.answer_comparison import AnswerComparison
     from mlflow_mleval.analysis.fold_comparison import FoldComparison
-    from mlflow_mleval.analysis.multivariate import ManovaResult
     from mlflow_mleval.analysis.pairs_by_unit import RepeatTests
 
 #: By dataset.
@@ -477,73 +476,6 @@ def differences(c: Comparison, shown: pd.DataFrame) -> list[Column]:
 
 
 # --------------------------------------------------------------------------------------------------
-# What is special to folds: several measures tested together, and a picture of the folds.
-
-
-def fold_sentences(comparison: FoldComparison) -> list[str]:
-    """What was tested on the folds of one dataset, what could not be, what was refused."""
-    from mlflow_mleval.analysis.fold_protocol import UNPAIRED
-
-    n = comparison.n_datasets
-    over = f" over the pairs of {all_of(n)} datasets" if n > 1 else ""
-    each = f", each pair on the {comparison.folds_of_a_pair} that both have,"
-    tested = (
-        f"Tested{'' if comparison.n_shared_folds == comparison.n_folds else each} on "
-        f"{listed(comparison.measures, most=8)} (Holm's correction{over}, α = "
-        f"{level(comparison.alpha)})"
-    )
-    for why, pairs in comparison.untested.items():
-        tested += "" if why == UNPAIRED else f"; {count(pairs, 'pair')} could not be tested: {why}"
-    if comparison.n_lost:
-        gone = listed(dict.fromkeys(e.name for e in comparison.excluded if e.kind == "method"))
-        tested += (
-            f"; {count(comparison.n_lost, 'further pair')} of {gone} could not be tested for want "
-            "of folds in common"
-        )
-    refused = {"naive": "The uncorrected test was", "pairs": "Pairs were"}
-    refusals = [
-        f"{refused[key]} refused: {reason.rstrip('.')}."
-        for key, reason in comparison.refusals.items()
-        if key in refused
-    ]
-    return [f"{tested}.", *refusals]
-
-
-def means_table(folds: Mapping[str, FoldComparison]) -> doc.Table:
-    """Means over folds with their intervals and the groups, best mean rank first."""
-    first = next(iter(folds.values()))
-    rows = [(d, one, m) for d, one in folds.items() for m in one.order]
-    shown = rows[:METHODS]
-    shared = "" if first.protocol.ratio is None else ", widened for shared training data"
-    note = f"Means with {confidence(first.alpha)} intervals, each alone{shared}."
-    columns = [doc.names("method", [m for _, _, m in shown], note=note)]
-    if len(folds) > 1:
-        columns.insert(0, doc.names("dataset", [d for d, _, _ in shown]))
-    n = [str(len(one.values.loc[m])) for _, one, m in shown]
-    if len({*n}) > 1:
-        note = "Folds: how many the method has; its means are over them."
-        columns.append(Column("folds", n, note=note))
-    arrows = {m: ARROWS[o.direction] for one in folds.values() for m, o in one.orderings.items()}
-    means = pd.concat({d: one.means for d, one in folds.items()})[["mean", "low", "high"]]
-    for keep, (measure, arrow) in zip(range(len(arrows), 0, -1), arrows.items(), strict=True):
-        values = means.reindex([(d, m, measure) for d, _, m in shown])
-        ends = range_of(measure, values["mean"].dropna())  # which intervals do not pass
-        values = values.assign(**values[["low", "high"]].clip(*ends))
-        columns.append(doc.intervals(f"{measure} {arrow}", values, keep=keep))
-    note = "Methods that share a letter are not separated."
-    columns.append(doc.names("groups", [one.letters[m] for _, one, m in shown], note=note))
-    title = "Means over folds"
-    return doc.Table(columns, len(rows), title, "fold-means", things="methods", depth=ALWAYS)
-
-
-def _manova(manova: ManovaResult | None) -> Data | None:
-    if manova is None:
-        return None
-    keys = ("statistic", "pvalue", "f_statistic", "df", "design", "warnings")
-    return {**doc.named(manova, *keys), "table": manova.table.to_dict(orient="index")}
-
-
-# --------------------------------------------------------------------------------------------------
 # The kinds of units.
 
 
@@ -598,10 +530,60 @@ class Folds(Kind):
         return columns
 
     def sentences(self, tests: FoldComparison) -> list[str]:
-        return fold_sentences(tests)
+        """What was tested on the folds of one dataset, what could not be, what was refused."""
+        from mlflow_mleval.analysis.fold_protocol import UNPAIRED
+
+        n = tests.n_datasets
+        over = f" over the pairs of {all_of(n)} datasets" if n > 1 else ""
+        each = f", each pair on the {tests.folds_of_a_pair} that both have,"
+        tested = (
+            f"Tested{'' if tests.n_shared_folds == tests.n_folds else each} on "
+            f"{listed(tests.measures, most=8)} (Holm's correction{over}, α = {level(tests.alpha)})"
+        )
+        for why, pairs in tests.untested.items():
+            lost = f"; {count(pairs, 'pair')} could not be tested: {why}"
+            tested += "" if why == UNPAIRED else lost
+        if tests.n_lost:
+            gone = listed(dict.fromkeys(e.name for e in tests.excluded if e.kind == "method"))
+            tested += (
+                f"; {count(tests.n_lost, 'further pair')} of {gone} could not be tested for want "
+                "of folds in common"
+            )
+        refused = {"naive": "The uncorrected test was", "pairs": "Pairs were"}
+        refusals = [
+            f"{refused[key]} refused: {reason.rstrip('.')}."
+            for key, reason in tests.refusals.items()
+            if key in refused
+        ]
+        return [f"{tested}.", *refusals]
 
     def above(self, tests: Mapping[str, FoldComparison]) -> list[Any]:
-        return [means_table(tests)]
+        """Means over folds with their intervals and the groups, best mean rank first."""
+        first = next(iter(tests.values()))
+        rows = [(d, one, m) for d, one in tests.items() for m in one.order]
+        shown = rows[:METHODS]
+        shared = "" if first.protocol.ratio is None else ", widened for shared training data"
+        note = f"Means with {confidence(first.alpha)} intervals, each alone{shared}."
+        columns = [doc.names("method", [m for _, _, m in shown], note=note)]
+        if len(tests) > 1:
+            columns.insert(0, doc.names("dataset", [d for d, _, _ in shown]))
+        n = [str(len(one.values.loc[m])) for _, one, m in shown]
+        if len({*n}) > 1:
+            note = "Folds: how many the method has; its means are over them."
+            columns.append(Column("folds", n, note=note))
+        arrows = {
+            m: ARROWS[o.direction] for one in tests.values() for m, o in one.orderings.items()
+        }
+        means = pd.concat({d: one.means for d, one in tests.items()})[["mean", "low", "high"]]
+        for keep, (measure, arrow) in zip(range(len(arrows), 0, -1), arrows.items(), strict=True):
+            values = means.reindex([(d, m, measure) for d, _, m in shown])
+            ends = range_of(measure, values["mean"].dropna())  # which intervals do not pass
+            values = values.assign(**values[["low", "high"]].clip(*ends))
+            columns.append(doc.intervals(f"{measure} {arrow}", values, keep=keep))
+        note = "Methods that share a letter are not separated."
+        columns.append(doc.names("groups", [one.letters[m] for _, one, m in shown], note=note))
+        about: Any = {"title": "Means over folds", "key": "fold-means", "things": "methods"}
+        return [doc.Table(columns, len(rows), depth=ALWAYS, **about)]
 
     def below(self, tests: FoldComparison, i: int, dataset: str) -> list[Any]:
         from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, fold_scatter
@@ -624,11 +606,16 @@ class Folds(Kind):
     def record(self, tests: FoldComparison) -> Data:
         learned = tests.manova and tests.manova.learned
         keys = ("direction", "order", "groups", "letters")
+        facts = ("statistic", "pvalue", "f_statistic", "df", "design", "warnings")
+        manovas: Data = {"manova": tests.manova, "naive_manova": tests.naive_manova}
+        for key, made in manovas.items():
+            if made is not None:
+                by_measure = made.table.to_dict(orient="index")
+                manovas[key] = {**doc.named(made, *facts), "table": by_measure}
         return {
-            "sentences": fold_sentences(tests),
+            "sentences": self.sentences(tests),
             **doc.named(tests, "cliques", "letters", "directions"),
-            "manova": _manova(tests.manova),
-            "naive_manova": _manova(tests.naive_manova),
+            **manovas,
             "orderings": {m: doc.named(o, *keys) for m, o in tests.orderings.items()},
             "learned": learned
             and {

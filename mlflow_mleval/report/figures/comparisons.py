@@ -17,7 +17,6 @@ from mlflow_mleval.report.figures import (
     TOP,
     WIDTH,
     Box,
-    Point,
     Rows,
     Scale,
     Svg,
@@ -214,12 +213,8 @@ def gaia(
     unit = min((WIDTH - 2 * SIDE) / (wide or 1), (GAIA_HEIGHT - 60) / (tall or 1))
     height = unit * tall + 60
     cx, cy = WIDTH / 2 - unit * (low[0] + high[0]) / 2, 30 + unit * high[1]
-
-    def placed(vectors: pd.DataFrame) -> dict[Any, Point]:
-        pixels = zip(cx + unit * vectors.iloc[:, 0], cy - unit * vectors.iloc[:, 1], strict=True)
-        return dict(zip(vectors.index, pixels, strict=True))
-
-    places, tips = placed(points), placed(arrows)
+    places = {m: (cx + unit * right, cy - unit * up) for m, right, up in points.itertuples()}
+    tips = {m: (cx + unit * right, cy - unit * up) for m, right, up in arrows.itertuples()}
     words = (
         f"The plane shows {explained:.0%} of the differences. Methods by rank: "
         f"{', '.join(map(str, methods.index[:TOP]))}."
@@ -302,11 +297,14 @@ def critical_difference(
     room = room_for(methods, 124) + 48
     x = Scale(low, max(high, end), room + 14, WIDTH - room - 14)
     places, short = [*map(x, ranks)], shortened(map(terminal, methods), 14)
-    bars = _levels(shown_cliques(cliques, methods), places)
+    bars = stacked_bars(cliques, dict(zip(methods, places, strict=True)))
     top = 64 if cd is not None else 30
     first = top + 35 + LEVEL * max((level for level, _ in bars), default=-1)
     half = (len(methods) + 1) // 2
-    words, height = _order_in_words(ranks, bars), first + (half - 1) * ROW + 10
+    height = first + (half - 1) * ROW + 10
+    order = ", ".join(f"{m} {fixed(r, 2)}" for m, r in ranks.items())
+    groups = "; ".join(", ".join(ranks.index[members]) for _, members in bars) or "no methods"
+    words = f"Mean ranks, best first: {order}. Not separated from each other: {groups}."
     svg = pen("Critical-difference diagram", words, height)
     svg.axis_above(x, top, [t for t in x.ticks(12) if t == int(t)])
     if cd is not None:
@@ -314,9 +312,10 @@ def critical_difference(
         svg.path([(a, 20), (a, 28), (a, 24), (b, 24), (b, 20), (b, 28)], "ruler")
         svg.text(x.start, 13, f"critical difference {fixed(cd, 2)}", "muted")
     for i, (method, place) in enumerate(zip(methods, places, strict=True)):
-        left = i < half
-        y = first + (i if left else len(methods) - 1 - i) * ROW
-        edge, away, anchor = (room, -1, "end") if left else (WIDTH - room, 1, "start")
+        row, edge, away, anchor = i, room, -1, "end"
+        if i >= half:  # the others at the right, from the bottom up
+            row, edge, away, anchor = len(methods) - 1 - i, WIDTH - room, 1, "start"
+        y = first + row * ROW
         line, style = ("elbow", None) if i else ("leader", "strong")
         svg.path([(place, top), (place, y), (edge - 4 * away, y)], line)
         svg.text(edge, y + 4, fixed(ranks[method], 2), "muted", anchor)
@@ -325,13 +324,6 @@ def critical_difference(
     for level, members in bars:
         _bar(svg, [places[i] for i in members], members, top + 14 + level * LEVEL)
     return svg
-
-
-def _order_in_words(ranks: pd.Series, bars: Sequence[tuple[int, list[int]]]) -> str:
-    """The order, and who is not separated from whom."""
-    order = ", ".join(f"{m} {fixed(r, 2)}" for m, r in ranks.items())
-    groups = "; ".join(", ".join(ranks.index[members]) for _, members in bars) or "no methods"
-    return f"Mean ranks, best first: {order}. Not separated from each other: {groups}."
 
 
 def _bar(svg: Svg, places: Sequence[float], members: Sequence[int], y: float) -> None:
@@ -343,24 +335,23 @@ def _bar(svg: Svg, places: Sequence[float], members: Sequence[int], y: float) ->
         svg.dot(place, y, 3.5, "bar-dot")
 
 
-def shown_cliques(cliques: Sequence[Sequence[str]], methods: Sequence[str]) -> list[list[int]]:
-    """Positions of the members of the maximal groups of two or more methods that are drawn."""
-    place = {m: i for i, m in enumerate(methods)}
+def stacked_bars(
+    cliques: Sequence[Sequence[str]], places: Mapping[str, float]
+) -> list[tuple[int, list[int]]]:
+    """A bar for each maximal group of two or more methods that are drawn: its level, so that none
+    touches another, and the positions of its members."""
+    place = {m: i for i, m in enumerate(places)}
     groups = {tuple(sorted(place[m] for m in clique if m in place)) for clique in cliques}
     several = [group for group in groups if len(group) > 1]
     maximal = [g for g in several if not any(set(g) < set(other) for other in several)]
-    return [list(group) for group in sorted(maximal)]
-
-
-def _levels(groups: list[list[int]], places: list[float]) -> list[tuple[int, list[int]]]:
-    """Stack the bars so that none touches another: (level, members)."""
+    across = [*places.values()]
     ends: list[float] = []
-    placed = []
-    for group in groups:
-        level = next((k for k, end in enumerate(ends) if end + 10 < places[group[0]]), len(ends))
-        ends[level : level + 1] = [places[group[-1]]]
-        placed.append((level, group))
-    return placed
+    bars = []
+    for group in sorted(maximal):
+        level = next((k for k, end in enumerate(ends) if end + 10 < across[group[0]]), len(ends))
+        ends[level : level + 1] = [across[group[-1]]]
+        bars.append((level, [*group]))
+    return bars
 
 
 CELL = 46
