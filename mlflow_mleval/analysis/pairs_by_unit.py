@@ -652,6 +652,8 @@ def repeat_tests(
     """
     probability(alpha, "alpha")
     of_kind(methods, "methods", Mapping, "a table of repeats by name of method")
+    for name, rows in methods.items():
+        of_kind(rows, f"methods[{name!r}]", pd.DataFrame, "a pandas.DataFrame of its repeats")
     n_repeats = {name: len(rows) for name, rows in methods.items()}
     if sum(n > 1 for n in n_repeats.values()) < 2:
         has = some(f"{name} has {n}" for name, n in n_repeats.items()) or "there is none"
@@ -691,7 +693,6 @@ def repeat_tests(
 
 def _repeats(name: object, rows: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
     """The measures of the repeats of a method, which must be there and finite (or NaN)."""
-    of_kind(rows, f"methods[{name!r}]", pd.DataFrame, "a table of its repeats")
     if lacking := [m for m in measures if m not in rows]:
         raise ValueError(
             f"`methods` must all have {some(lacking)}, but {name!r} has not. Leave one of the "

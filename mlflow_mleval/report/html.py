@@ -158,7 +158,7 @@ def _cell(value: Any, column: Column, method: object = "") -> Any:
         return value
     whole = terminal(plain(str(value)))
     marks = {}
-    if column.name in ("method", "dataset", "against"):
+    if whole and column.name in ("method", "dataset", "against"):
         marks = {**column.about, column.name: whole}
     if column.name == "against" and method:
         marks["method"] = plain(str(method))

@@ -378,6 +378,20 @@ def test_the_surest_row_of_the_first_measure_is_told_in_whatever_order_the_datas
     assert Verdict("folds", rows, 0.05).main == rows.iloc[0].to_dict()
 
 
+@pytest.mark.parametrize("format", ["html", "table", "json"])
+def test_two_that_finished_no_dataset_both_are_asked_about(format):
+    frame = pd.DataFrame({"dataset": [*"abcdefg"], "method": [*"xxxxyyy"], "f1": 0.5})
+    frame["f1"] += frame.index / 50
+    frame = pd.concat([frame, frame.assign(method="bad", f1=0.1)]).assign(auc=0.4)
+    frame.loc[frame["method"] != "bad", "auc"] = 0.6
+    found = compare(Study.from_frame(frame).complete("worst"))
+    assert {*found.order[:2]} == {"x", "y"} and found.report().render(format)
+    assert "nan" not in plain(sentences(found)[0].text) and "–" not in sentences(found)[0].text
+    by_one = compare(found.study, on="f1")
+    assert by_one.report().render(format)
+    assert "TOO CLOSE: no dataset was finished by both." in plain(sentences(by_one)[0].text)
+
+
 def test_methods_that_are_not_there_are_named():
     found = compare(Study.from_frame(rows({"x": 0.95, "y": 0.94})))
     for pair, offender in ((("x", "q"), "'q'"), (("x", "x"), "'x' is named twice")):

@@ -493,7 +493,7 @@ def test_what_cannot_be_tested_is_listed():
 
 def test_what_is_no_table_of_repeats_and_no_evaluation_is_named():
     table = pd.DataFrame({"f1": [0.5, 0.6]})
-    for wrong, said in ((table["f1"].to_numpy(), "`methods`"), ({"a": table, "b": [1, 2]}, "'b'")):
+    for wrong, said in ((table["f1"].to_numpy(), "`methods`"), ({"a": table, "b": 2}, "'b'")):
         with pytest.raises(TypeError, match=said):
             repeat_tests(wrong)
     with pytest.raises(TypeError, match="`ev` must be what `evaluate` returns, got ndarray"):

@@ -122,6 +122,8 @@ def _answer_in_words(c: Comparison, q: Question) -> str:
 def _ahead(c: Comparison, q: Question, row: Mapping[str, Any]) -> str:
     """Which of the two is better or ahead, in what and by how much."""
     v, size = q.verdict, float(row["difference"])
+    if np.isnan(size):
+        return "no dataset was finished by both"
     first, other = (q.a, q.b) if size >= 0 else (q.b, q.a)
     better, worse = name(first), name(other)
     what, by = _what(c, row, v, first, other), _by(c, row)
@@ -176,7 +178,9 @@ def _own(c: Comparison, q: Question, better: str) -> str:
     """The difference by the measures of most weight, in their own units."""
     if c.on != FUSED:
         return f", {number(abs(q.measures.loc[c.on, 'difference']), 2)} on average"
-    sizes = q.measures.loc[c.fusion.by_weight[:TOLD], "difference"]
+    sizes = q.measures.loc[c.fusion.by_weight[:TOLD], "difference"].dropna()
+    if sizes.empty:  # no dataset was finished by both
+        return ""
     sizes = sizes * (1 if better == q.a else -1)
     parts = [
         f"{f'{number(abs(size), 2)} {way}' if size else way} in {name(m)}"
@@ -236,7 +240,7 @@ def _said(c: Comparison, q: Question, command: str) -> Data:
     if not v.by_dataset.empty:
         described = {"decides": False} if v.crossing else unjudged
         parts.append(v.by_dataset.assign(**described))
-    told = pd.concat(parts, ignore_index=True).head(ROWS)
+    told = pd.concat(parts, ignore_index=True).dropna(subset="difference").head(ROWS)
     told = told.astype({"separated": bool, "decides": bool})
     # The scales of measures without an interval: those between 0 and 1 share one, so that a small
     # difference looks small; others reach as far as the best and the worst mean lie apart.

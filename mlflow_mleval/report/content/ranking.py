@@ -462,15 +462,14 @@ def measures_frames(c: Comparison) -> Frames:
 
 def _by_measure(c: Comparison) -> doc.Table:
     found = c.measures
-    leads = found["leader"].dropna().map(name).reindex(found.index, fill_value="several tie")
     columns = [
         doc.names("measure", found.index),
         doc.better(c.study.directions[m] for m in found.index),
         doc.decimals("weight", c.fusion.weights.mean()[found.index], 3),
-        Column("leader", [*leads], "<"),
+        doc.names("leader", found["leader"].fillna(""), "method"),
         doc.decimals("τ with fused", c.concordance.loc[FUSED, found.index], 2),
     ]
-    note = "Who leads by each alone. τ: Kendall's, with the fused ranking."
+    note = "Who leads by each alone; nobody where several tie. τ: Kendall's, with the fused one."
     return doc.Table(columns, title="Each measure by itself", note=note, depth=PAGE)
 
 

@@ -93,7 +93,7 @@ class Svg:
     height: float
     width: float = WIDTH
     inline: bool = False
-    parts: list[str] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list, repr=False)
 
     def add(self, tag: str, content: Any = "", tip: str = "", **attributes: Any) -> None:
         """An element; underscores of attributes become hyphens, those at the end are dropped."""
