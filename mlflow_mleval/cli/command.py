@@ -426,8 +426,15 @@ def progress(label: str, unit: str = "") -> Iterator[Callable[[int, int], None]]
     a job is. A total of 0 is not known yet; fewer done than before is a new round."""
     silent = not is_watched()
     start = began = last = time.monotonic()
-    how: dict[str, Any] = {"show_pos": bool(unit), "item_show_func": lambda rate: rate}
-    with click.progressbar(length=1, label=label, file=sys.stderr, hidden=True, **how) as bar:
+    bar = click.progressbar(
+        length=1,
+        label=label,
+        file=sys.stderr,
+        hidden=True,
+        show_pos=bool(unit),
+        item_show_func=lambda rate: rate,
+    )
+    with bar:
 
         def step(done: int, total: int) -> None:
             nonlocal began, last

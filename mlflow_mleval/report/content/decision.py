@@ -170,10 +170,6 @@ def _by(c: Comparison, row: Mapping[str, Any]) -> str:
     return "" if alone else f" ({by})"
 
 
-#: By the sign of a difference.
-_WAYS = np.array(["level", "better", "worse"])
-
-
 def _own(c: Comparison, q: Question, better: str) -> str:
     """The difference by the measures of most weight, in their own units."""
     if c.on != FUSED:
@@ -182,10 +178,10 @@ def _own(c: Comparison, q: Question, better: str) -> str:
     if sizes.empty:  # no dataset was finished by both
         return ""
     sizes = sizes * (1 if better == q.a else -1)
-    parts = [
-        f"{f'{number(abs(size), 2)} {way}' if size else way} in {name(m)}"
-        for m, size, way in zip(sizes.index, sizes, _WAYS[np.sign(sizes).astype(int)], strict=True)
-    ]
+    parts = []
+    for m, size in sizes.items():
+        how_far = f"{number(abs(size), 2)} {'better' if size > 0 else 'worse'}"
+        parts.append(f"{how_far if size else 'level'} in {name(m)}")
     return f", {'but on average ' if (sizes < 0).all() else ''}{joined(parts)}"
 
 

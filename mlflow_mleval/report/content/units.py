@@ -582,8 +582,8 @@ class Folds(Kind):
             columns.append(doc.intervals(f"{measure} {arrow}", values, keep=keep))
         note = "Methods that share a letter are not separated."
         columns.append(doc.names("groups", [one.letters[m] for _, one, m in shown], note=note))
-        about: Any = {"title": "Means over folds", "key": "fold-means", "things": "methods"}
-        return [doc.Table(columns, len(rows), depth=ALWAYS, **about)]
+        title, n_rows = "Means over folds", len(rows)
+        return [doc.Table(columns, n_rows, title, "fold-means", things="methods", depth=ALWAYS)]
 
     def below(self, tests: FoldComparison, i: int, dataset: str) -> list[Any]:
         from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, fold_scatter
