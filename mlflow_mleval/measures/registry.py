@@ -208,6 +208,16 @@ class OfClasses:
         return np.array([np.full_like(true, right), by_predicted, by_true])
 
 
+def class_matthews(right: Any, n: Any, chance: Any, predicted: Any, true: Any) -> Any:
+    """Matthews' correlation of several classes (Gorodkin 2004)."""
+    return (right * n - chance) / (predicted**0.5 * true**0.5)
+
+
+def kappa(right: Any, n: Any, chance: Any, *_: Any) -> Any:
+    """Cohen's kappa."""
+    return (right * n - chance) / (n * n - chance)
+
+
 # ---- functions of means, and of what is counted by score -----------------------------------------
 
 
@@ -533,13 +543,8 @@ def _rates_of_sets(kind: str, what: str) -> list[Measure]:
 
 
 _POOLED = partial(OverLabels, pooled=True)
-_MATTHEWS = OfClasses(
-    lambda right, n, chance, *rooms: (right * n - chance) / (rooms[0] ** 0.5 * rooms[1] ** 0.5),
-    otherwise=0.0,
-)
-_KAPPA = OfClasses(
-    lambda right, n, chance, *_: (right * n - chance) / (n * n - chance), otherwise=NAN
-)
+_MATTHEWS = OfClasses(class_matthews, otherwise=0.0)
+_KAPPA = OfClasses(kappa, otherwise=NAN)
 _MICRO_MGIA = OfMeans(
     lambda error, bound: 1 - error / bound if bound else 1.0, ("mgia_error", "mgia_bound")
 )
