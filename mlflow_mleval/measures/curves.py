@@ -142,22 +142,19 @@ class ScoreCounts(ScoreRows):
         both costs what is stored."""
         n, n_classes = scores.shape
         if sparse.issparse(scores) and sparse.issparse(positive):
-            stored = RowScores(positive, scores)
+            stored, relevant = RowScores(positive, scores).complete
             each = np.ones(n, np.int64) if weights is None else weights
-            own = each[rows_of(scores)]
-            row, label = stored.missed
-            _, relevant = stored.met
-            missed = _by_class(label, each[row], n_classes)
-            # has a label that is neither stored nor true; what is left of none is rounding
-            there = np.bincount(np.append(scores.indices, label), minlength=n_classes)
-            left = each.sum() - _by_class(scores.indices, own, n_classes) - missed
+            own = each[rows_of(stored)]
+            # a class has labels that are neither stored nor true; what is left of none is rounding
+            there = np.bincount(stored.indices, minlength=n_classes)
+            left = each.sum() - _by_class(stored.indices, own, n_classes)
             rest = np.maximum(left, 0) * (n > there)
-            zero = np.flatnonzero(missed + rest)
+            zero = np.flatnonzero(rest)
             return cls.of_entries(
                 n_classes,
-                np.append(scores.indices, zero).astype(np.int64),
-                np.append(scores.data.astype(float), np.zeros(len(zero))),
-                np.append(own * relevant, missed[zero]),
+                np.append(stored.indices, zero).astype(np.int64),
+                np.append(stored.data.astype(float), np.zeros(len(zero))),
+                np.append(own * relevant, np.zeros_like(rest[zero])),
                 np.append(own * ~relevant, rest[zero]),
             )
         scores = np.asarray(dense(scores), dtype=float)

@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mlflow_mleval.measures.inputs import Csr, found_among, row_sizes, rows_of, slices
+from mlflow_mleval.measures.inputs import (
+    Csr,
+    compressed,
+    found_among,
+    row_sizes,
+    rows_of,
+    slices,
+)
 from mlflow_mleval.measures.registry import AT_K_NAME, BEST, GAIN, Conventions
 from mlflow_mleval.validation import AnyArray, Array, Bools, Columns, Ints
 
@@ -19,154 +26,106 @@ _TABLE = 1 << 16  # entries that are looked at together: the working arrays stay
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Scores of some rows, in the order of the labels, and which of these are true."""
+    """Scores of some rows, and which of them are of true labels; a cell that holds none is 0."""
 
     rows: Ints
     scores: AnyArray
     truth: Bools
-    labels: Ints | None = None  # of each cell; None where the columns are the labels
-    stored: Bools | None = None  # the cells that hold a score, first in each row; None: all do
+    labels: Ints  # of each cell
+    others: int  # labels that have no cell: they score 0, and are not true
+
+    def others_before(self, row: Ints, column: Ints) -> Ints:
+        """How many of the others go before each of these cells if lower labels go first."""
+        score = self.scores[row, column]
+        lower = self.labels[row, column] - column
+        return np.where(score == 0, lower, self.others * (score < 0))
 
 
 @dataclass(frozen=True, eq=False)
 class RowScores:
-    """Scores beside their truth, both dense or both CSR; what is not stored ties at 0."""
+    """Scores beside their truth, both dense or both CSR; what is not stored scores 0."""
 
     true: Any
     score: Any
 
-    @property
-    def all_stored(self) -> bool:
-        """Whether each label has a score of its own, as in dense matrices."""
-        return not sparse.issparse(self.score)
-
     @cached_property
-    def counts(self) -> Ints:
-        """(N,): stored scores of each row."""
+    def complete(self) -> tuple[Csr, Bools]:
+        """The scores with those of 0 of true labels, as CSR, and which are of true labels."""
         n, k = self.score.shape
-        return np.full(n, k) if self.all_stored else row_sizes(self.score)
-
-    @property
-    def zeros(self) -> Ints:
-        """(N,): labels of each row that are not stored."""
-        return self.score.shape[1] - self.counts
-
-    @cached_property
-    def positive(self) -> Ints:
-        """(N,): stored scores above 0 of each row."""
-        return np.bincount(rows_of(self.score)[self.score.data > 0], minlength=self.score.shape[0])
+        stored, true = (rows_of(m) * k + m.indices for m in (self.score, self.true))
+        missed = true[~found_among(stored, true)[0]]
+        at = np.searchsorted(stored, missed)
+        relevant = np.zeros(len(stored) + len(missed), bool)
+        relevant[np.searchsorted(np.insert(stored, at, missed), true)] = True
+        columns = np.insert(self.score.indices, at, missed % k)
+        start = self.score.indptr + np.searchsorted(missed, np.arange(n + 1) * k)
+        return compressed(np.insert(self.score.data, at, 0), columns, start, k), relevant
 
     @cached_property
-    def _cells(self) -> tuple[Ints, Ints]:
-        return tuple(rows_of(m) * m.shape[1] + m.indices for m in (self.true, self.score))
-
-    @cached_property
-    def met(self) -> tuple[Bools, Bools]:
-        """Which true cells have a stored score, and which stored scores are of true labels, both in
-        the order of CSR."""
-        wanted, there = self._cells
-        met, at = found_among(there, wanted)
-        relevant = np.zeros(len(there), bool)
-        relevant[at[met]] = True
-        return met, relevant
-
-    @cached_property
-    def missed(self) -> tuple[Ints, Ints]:
-        """Row and label of the true labels that are not stored, in order."""
-        if self.all_stored:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        lost = ~self.met[0]
-        return rows_of(self.true)[lost], self.true.indices[lost].astype(np.int64)
-
-    @cached_property
-    def missed_counts(self) -> Ints:
-        """(N,): true labels of each row that are not stored."""
-        return np.bincount(self.missed[0], minlength=self.true.shape[0])
-
-    def zero_is_true(self, rows: Ints, last: bool) -> Bools:
-        """Whether the lowest label that is not stored, or the `last`, is true; of rows with one."""
-        row = rows_of(self.score)
-        place = np.arange(len(row)) - self.score.indptr[row]
-        in_row = self.score.indices == place + (self.zeros[row] if last else 0)
-        before = np.bincount(row[in_row], minlength=len(self.counts))[rows]
-        n_labels = self.score.shape[1]
-        label = n_labels - 1 - before if last else before
-        return found_among(self._cells[0], rows * n_labels + label)[0]
-
-    def stored_above(self, rows: Ints, labels: Ints) -> Ints:
-        """How many stored labels of these rows have a higher index than these labels."""
-        at = np.searchsorted(self._cells[1], rows * self.true.shape[1] + labels, side="right")
-        return self.score.indptr[rows + 1] - at
-
-    def tables(self) -> Iterator[Table]:
-        """Tables of rows that store about as many scores; cells that hold none have -inf."""
-        if self.all_stored:
-            yield Table(np.arange(len(self.score)), self.score, self.true)
-            return
-        order = np.argsort(-self.counts, kind="stable")
+    def tables(self) -> list[Table]:
+        """Tables of rows that store about as many scores."""
+        n, k = self.score.shape
+        if not sparse.issparse(self.score):
+            labels = np.broadcast_to(np.arange(k), (n, k))
+            return [Table(np.arange(n), self.score, self.true, labels, 0)]
+        score, relevant = self.complete
+        parts = score.data, relevant, score.indices
+        parts = [np.append(part, np.zeros(1, part.dtype)) for part in parts]
+        counts = row_sizes(score)
+        order = np.argsort(-counts, kind="stable")
+        tables = []
         start = 0
-        while start < len(order) and self.counts[order[start]]:
-            width = int(self.counts[order[start]])
+        while start < n:
+            width = max(1, int(counts[order[start]]))
             rows = order[start : start + max(1, _TABLE // width)]
             start += len(rows)
-            stored = np.arange(width) < self.counts[rows, None]
-            at = self.score.indptr[rows].astype(np.int64)[:, None] + np.arange(width)
-            at[~stored] = 0
-            scores = np.where(stored, self.score.data[at], -np.inf)
-            yield Table(rows, scores, self.met[1][at] & stored, self.score.indices[at], stored)
+            column = np.arange(width)
+            at = np.where(column < counts[rows, None], score.indptr[rows, None] + column, score.nnz)
+            tables.append(Table(rows, *(part[at] for part in parts), k - width))
+        return tables
 
 
 # ---- measures of the order of labels -------------------------------------------------------------
 
 
 def ranking_measures(scores: RowScores, conventions: Conventions = "sklearn") -> Columns:
-    """The four ranking measures of each instance, by one sort that carries the truth."""
+    """The four ranking measures of each instance."""
     n, k = scores.true.shape
     stable = conventions == "mulan"
+    if stable:  # of equal scores the higher label goes first
+        scores = RowScores(*(_reversed(side) for side in (scores.true, scores.score)))
     right = np.zeros(n, bool)
     found = []
-    for table in scores.tables():
-        stored = table.stored
-        held = table.scores if stored is None else np.where(stored, table.scores, 0)
-        keys = _keys(table.truth, held)
-        if stored is not None:
-            keys[~stored] = np.iinfo(np.int64).max
-        keys.sort(axis=1)
-        ordered = (keys & 1).astype(bool)  # the truth, best score first
-        if stored is not None:
-            ordered &= stored
-        if stable:
-            # rows with equal scores in the order of falling label index
-            by_score = keys >> 1
-            tied = (by_score[:, 1:] == by_score[:, :-1]).any(axis=1)
-            order = np.argsort(-table.scores[tied, ::-1], axis=1, kind="stable")
-            ordered[tied] = np.take_along_axis(table.truth[tied, ::-1], order, axis=1)
-        width = ordered.shape[1]
-        best = table.scores[:, ::-1] if stable else table.scores
-        top = width - 1 - best.argmax(axis=1) if stable else best.argmax(axis=1)
-        right[table.rows] = table.truth[np.arange(len(top)), top]
-        at = np.flatnonzero(ordered)
-        row, place = np.divmod(at, width)
-        row = table.rows[row]
-        if not scores.all_stored:
-            place = place + np.where(place >= scores.positive[row], scores.zeros[row], 0)
-        found.append((row, place, keys.ravel()[at]))
-    if scores.all_stored:
-        return {"one_error": 1.0 - right, **_of_places(*found[0], n, k, conventions)}
-    low = np.flatnonzero((scores.positive == 0) & (scores.zeros > 0))
-    right[low] = scores.zero_is_true(low, last=stable)
-    row, label = scores.missed
-    if stable:
-        place = scores.positive[row] + k - 1 - label - scores.stored_above(row, label)
-    else:
-        number = np.arange(len(row)) - (np.cumsum(scores.missed_counts) - scores.missed_counts)[row]
-        place = scores.positive[row] + (scores.zeros - scores.missed_counts)[row] + number
-    # no score of a relevant label has this key
-    found.append((row, place, np.full(len(row), np.iinfo(np.int64).min)))
-    row, place, keys = (np.concatenate(column) for column in zip(*found, strict=True))
-    order = np.argsort(row * k + place)
-    ranked = _of_places(row[order], place[order], keys[order], n, k, conventions)
+    for table in scores.tables:
+        each = np.arange(len(table.rows))
+        top = table.scores.argmax(axis=1)
+        right[table.rows] = table.truth[each, top] & (table.others_before(each, top) == 0)
+        keys = _keys(table.truth, table.scores)
+        keys.sort(axis=1)  # carries the truth, irrelevant ones first of equal scores
+        at = np.flatnonzero(keys & 1)
+        by_index = stable and (table.others > 0 or (np.diff(keys >> 1) == 0).any())
+        if by_index:
+            keys = np.argsort(-table.scores, axis=1, kind="stable")
+            at = np.flatnonzero(np.take_along_axis(table.truth, keys, axis=1))
+        row, place = np.divmod(at, keys.shape[1])
+        own = keys.ravel()[at]
+        if by_index:
+            place += table.others_before(row, own)
+        elif table.others:
+            place += table.others * (place >= (table.scores > 0).sum(axis=1)[row])
+        found.append((table.rows[row], place, own))
+    row, place, own = (np.concatenate(column) for column in zip(*found, strict=True))
+    order = np.argsort(row * k + place, kind="stable")
+    ranked = _of_places(row[order], place[order], own[order], n, k, conventions)
     return {"one_error": 1.0 - right, **ranked}
+
+
+def _reversed(matrix: Any) -> Any:
+    """The same with the last label first."""
+    turned = matrix[:, ::-1]
+    if sparse.issparse(turned):
+        turned.sort_indices()
+    return turned
 
 
 def _of_places(
@@ -252,7 +211,7 @@ def at_k_measures(names: Collection[str], scores: RowScores, propensities: Any) 
     if not wanted:
         return {}
     most = max(k for _, k in wanted)
-    hits = np.full((len(scores.counts), most), -1)  # the labels that are hit, -1 for misses
+    hits = np.full((scores.true.shape[0], most), -1)  # the labels that are hit, -1 for misses
     for row, rank, label, hit in _highest(scores, most):
         hits[row[hit], rank[hit]] = label[hit]
     hit = hits >= 0
@@ -284,8 +243,8 @@ def at_k_measures(names: Collection[str], scores: RowScores, propensities: Any) 
 def _highest(
     scores: RowScores, k: int, zeros: bool = False
 ) -> Iterator[tuple[Ints, Ints, Ints, Bools]]:
-    """Row, rank, label and truth of the k highest scores; dense zeros only with `zeros`."""
-    for table in scores.tables():
+    """Row, rank, label and truth of the k highest scores; those of 0 only with `zeros`."""
+    for table in scores.tables:
         most = min(k, table.scores.shape[1])
         order = np.empty((len(table.scores), most), np.int64)
         if most > _ROUNDS:
@@ -295,16 +254,12 @@ def _highest(
             for i in range(most):
                 order[:, i] = left.argmax(axis=1)
                 left[np.arange(len(left)), order[:, i]] = -np.inf
-        rank = np.broadcast_to(np.arange(order.shape[1]), order.shape)
-        there = rank < scores.counts[table.rows, None]
-        if scores.all_stored:
-            there = there & (zeros | (np.take_along_axis(table.scores, order, axis=1) != 0))
-        else:
-            behind = rank >= scores.positive[table.rows, None]
-            rank = rank + np.where(behind, scores.zeros[table.rows, None], 0)
-            there = there & (rank < k)
-        label = order if table.labels is None else np.take_along_axis(table.labels, order, axis=1)
-        hit = np.take_along_axis(table.truth, order, axis=1)
+        score, label, hit = (
+            np.take_along_axis(part, order, axis=1)
+            for part in (table.scores, table.labels, table.truth)
+        )
+        rank = np.arange(most) + table.others * (score < 0)
+        there = (rank < k) & (zeros | (score != 0))
         row = np.broadcast_to(table.rows[:, None], order.shape)
         yield row[there], rank[there], label[there], hit[there]
 

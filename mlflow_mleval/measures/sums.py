@@ -359,58 +359,33 @@ class _Errors:
 
     def add(self, scores: RowScores, kind: np.dtype, weights: Array | None) -> None:
         """Take in a block of scores, given as numbers of this kind."""
-        data = scores.score if scores.all_stored else scores.score.data
-        unstored = [0.0] if scores.zeros.any() else []
-        low = min(self.span[0], float(data.min(initial=np.inf)), *unstored)
-        high = max(self.span[1], float(data.max(initial=-np.inf)), *unstored)
-        self.span = low + 0.0, high + 0.0  # -0 is 0
+        reached = [self.span, *((t.scores.min(), t.scores.max()) for t in scores.tables)]
+        reached += [(0.0, 0.0) for table in scores.tables if table.others]
+        lows, highs = zip(*reached, strict=True)
+        self.span = float(min(lows)) + 0.0, float(max(highs)) + 0.0  # -0 is 0
         if not self.are_soft:
             return
         n, n_labels = scores.score.shape
         each = np.ones(n) if weights is None else weights
-        missed = scores.missed_counts
-        some_missed = bool(missed.any())
-        mean = missed.astype(float)
-        largest = (missed > 0).astype(float)
-        squares = missed.astype(float)
+        mean, largest, logs, squares = np.zeros((4, n))
         # The errors of a logarithm are clipped as scikit-learn does, by the type of the scores.
         low = float(np.finfo(kind if kind.kind == "f" else float).eps)
-        logs = missed * -np.log(low) - (scores.zeros - missed) * np.log(1 - low)
-        for table in scores.tables():
-            off = np.abs(np.subtract(table.scores, table.truth, dtype=float))
-            if table.stored is not None:
-                off[~table.stored] = 0
+        for table in scores.tables:
             rows = table.rows
+            off = np.abs(np.subtract(table.scores, table.truth, dtype=float))
             if self.asked:
-                taken = -np.log(1 - np.clip(off, low, 1 - low))
+                taken = np.log(1 - np.clip(off, low, 1 - low)).sum(axis=1)
+                logs[rows] = -taken - table.others * np.log(1 - low)
                 squared = off**2
-                if table.stored is not None:
-                    taken[~table.stored] = 0
-                logs[rows] += taken.sum(axis=1)
-                squares[rows] += squared.sum(axis=1)
-                by_cell = squared * each[rows, None]
-                if table.labels is None:
-                    self.squares += by_cell.sum(axis=0)
-                else:
-                    self.squares += np.bincount(table.labels.ravel(), by_cell.ravel(), n_labels)
+                squares[rows] = squared.sum(axis=1)
+                by_cell = (squared * each[rows, None]).ravel()
+                self.squares += np.bincount(table.labels.ravel(), by_cell, n_labels)
             off.sort(axis=1)
-            mean[rows] += off.sum(axis=1)
-            largest[rows] = np.maximum(largest[rows], off[:, -1])
+            mean[rows] = off.sum(axis=1)
+            largest[rows] = off[:, -1]
             if weights is not None:
                 off *= each[rows, None]
-            if some_missed:
-                # behind the errors of 1 of true labels that are not stored, which are the largest
-                place = missed[rows, None] + np.arange(off.shape[1])
-                place = np.minimum(place, n_labels - 1)  # what is beyond has no error
-                self.by_place += np.bincount(place.ravel(), off[:, ::-1].ravel(), n_labels)
-            else:
-                self.by_place[: off.shape[1]] += off.sum(axis=0)[::-1]
-        if some_missed:
-            at_least = np.bincount(missed, weights)[:0:-1].cumsum()[::-1]  # 1, 2, … missed ones
-            self.by_place[: len(at_least)] += at_least
-            row, label = scores.missed
-            if self.asked:
-                self.squares += np.bincount(label, each[row], n_labels)
+            self.by_place[: off.shape[1]] += off.sum(axis=0)[::-1]
         self.ends.append(np.array([mean / n_labels, largest]))
         self._losses.append(np.array([logs, squares]) / n_labels)
 
