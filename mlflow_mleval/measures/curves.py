@@ -14,7 +14,14 @@ import pandas as pd
 from scipy import sparse
 
 from mlflow_mleval.measures.hierarchy import Hierarchy, closure, offsets, pattern, spans, stretches
-from mlflow_mleval.measures.inputs import Csr, Propensities, dense, row_sizes, rows_of, slices
+from mlflow_mleval.measures.inputs import (
+    Csr,
+    Propensities,
+    dense,
+    row_sizes,
+    rows_of,
+    slices,
+)
 from mlflow_mleval.measures.label_ranking import RowScores
 from mlflow_mleval.measures.registry import BINS, Bounded, ratio
 from mlflow_mleval.validation import AnyArray, Array, Ints
@@ -584,48 +591,36 @@ class ClassesAbove:
         n = true.shape[0]
         width = self.above.shape[1]
         truth = true.astype(bool) @ self.above
-        truth.sort_indices()
+        count = row_sizes(truth)
         positive = score.data > 0
         label = score.indices[positive]
         own = spans(self.above.indptr[label].astype(np.int64), size[label])
-        cell = np.repeat(rows_of(score)[positive] * width, size[label]) + self.above.indices[own]
-        value = np.repeat(score.data[positive].astype(float), size[label])
-        order = np.lexsort((-value, cell // width))
+        cells = pd.DataFrame({"row": np.repeat(rows_of(score)[positive], size[label])})
+        cells["place"] = self.above.indices[own]
+        cells["score"] = np.repeat(score.data[positive].astype(float), size[label])
         # of each class the highest score
-        order = order[np.sort(np.unique(cell[order], return_index=True)[1])]
-        value = value[order]
-        cell = cell[order]
-        row, place = np.divmod(cell, width)
-        hit = np.isin(cell, rows_of(truth) * width + truth.indices, assume_unique=True)
-        count = row_sizes(truth)
-
-        # of a score in an instance
-        last = np.append((np.diff(row) > 0) | (np.diff(value) != 0), True)[: len(row)]
-        head = np.diff(row[last], prepend=-1) > 0
-        first = np.flatnonzero(np.diff(row, prepend=-1) > 0)
-
-        def reached(weights: AnyArray) -> AnyArray:
-            """Sums of the classes of an instance down to each of its scores."""
-            total = np.cumsum(weights)
-            before = np.repeat(total[first] - weights[first], np.diff(first, append=len(row)))
-            return (total - before)[last]
-
-        def changes(values: AnyArray) -> AnyArray:
-            return values - np.where(head, 0, np.append(0, values[:-1])[: len(values)])
-
-        found = reached(hit.astype(np.int64))
-        given = reached(np.ones(len(row), np.int64))
-        precision = changes(found / np.maximum(given, 1))
-        recall = changes(found / np.maximum(count[row[last]], 1))
-        falls = np.minimum(precision, 0)
-        columns = [head.astype(np.int64), np.maximum(precision, 0), falls, recall]
+        cells = cells.sort_values(["row", "score"], ascending=[True, False], ignore_index=True)
+        cells = cells.drop_duplicates(["row", "place"])
+        key = cells["row"] * width + cells["place"]
+        hit = key.isin(rows_of(truth) * width + truth.indices)
+        values = {"found": hit.astype(float), "given": 1.0}
         information = None
         if self.bits is not None:
-            bits = self.bits[place]
-            sides = np.where(hit, 0, bits), np.where(hit, bits, 0)
-            columns += [changes(reached(side)) for side in sides]
+            bits = self.bits[cells["place"]]
+            values |= {"wrong": bits * ~hit, "right": bits * hit}
             information = float(self.bits[truth.indices].sum())
-        rows = joined_rows([(np.zeros(last.sum(), np.int64), value[last], *columns)])
+        # sums of the classes of an instance down to each of its scores, and how they change
+        sums = cells.assign(**values).groupby("row")[[*values]].cumsum()
+        sums = sums[~cells.duplicated(["row", "score"], keep="last")]
+        row = cells["row"][sums.index]
+        sums.insert(0, "precision", sums["found"] / sums.pop("given"))
+        sums["found"] /= np.maximum(count[row], 1)
+        changes = sums.groupby(row).diff().fillna(sums)
+        gained, *others = changes.to_numpy().T
+        started = (~row.duplicated()).to_numpy(np.int64)
+        of_score = started, np.maximum(gained, 0), np.minimum(gained, 0), *others
+        scores = cells["score"][sums.index].to_numpy()
+        rows = joined_rows([(np.zeros(len(scores), np.int64), scores, *of_score)])
         return ThresholdSums(1, (rows,), False, n, int((count > 0).sum()), information).bounded
 
 
