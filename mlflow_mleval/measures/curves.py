@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache, reduce
 from itertools import chain, pairwise
@@ -20,11 +20,10 @@ from mlflow_mleval.measures.inputs import (
     dense,
     row_sizes,
     rows_of,
-    slices,
 )
 from mlflow_mleval.measures.label_ranking import RowScores
 from mlflow_mleval.measures.registry import BINS, Bounded, ratio
-from mlflow_mleval.validation import AnyArray, Array, Ints
+from mlflow_mleval.validation import AnyArray, Array, Columns, Ints
 
 # ---- positives and negatives by score ------------------------------------------------------------
 # Equal scores are joined, so the counts are exact whatever the order of batches. Of what is merged
@@ -207,20 +206,14 @@ class ScoreCounts(ScoreRows):
         classes, *rest = self.whole.parts[0]
         return ScoreCounts(1, (joined_rows([(np.zeros_like(classes), *rest)]),), self.on_grid)
 
-    def chosen(self, classes: Sequence[int]) -> ScoreCounts:
-        """The counts of some classes, in their order."""
-        if list(classes) == list(range(self.n_classes)):
-            return self
+    def of_class(self, c: int) -> ScoreCounts:
+        """The counts of one class."""
         if self.sample is not None:
-            ordered = self.sample.ordered[list(classes)]
-            of_positives = [self.sample.of_positives[c] for c in classes]
-            return ScoreCounts(len(classes), (), sample=SortedScores(ordered, of_positives))
-        own, *rest = self.whole.parts[0]
-        starts, ends = (np.searchsorted(own, classes, side) for side in ("left", "right"))
-        sizes = ends - starts
-        rows = spans(starts, sizes)
-        part = (np.repeat(np.arange(len(sizes)), sizes), *(column[rows] for column in rest))
-        return ScoreCounts(len(sizes), (part,), self.on_grid)
+            return ScoreCounts(1, (self.sample.rows(c),))
+        classes, *rest = self.whole.parts[0]
+        own = slice(*np.searchsorted(classes, (c, c + 1)))
+        part = (np.zeros_like(classes[own]), *(column[own] for column in rest))
+        return ScoreCounts(1, (part,), self.on_grid)
 
     @cached_property
     def totals(self) -> tuple[AnyArray, AnyArray]:
@@ -304,35 +297,24 @@ class ScoreCounts(ScoreRows):
         rows = np.flatnonzero(pos)
         return tuple(column[rows] for column in (classes, pos, neg, *self.reached()))
 
-    def points(self, first: int) -> tuple[Array, ...]:
-        """At most `POINTS` points of the curve of each class, even along recall and fpr: class,
-        counted from `first`, threshold, recall, precision and fpr."""
-        classes, score, _, _ = self.whole.parts[0]
-        total, others = self.totals
+    def points(self) -> Columns:
+        """At most `POINTS` points of the curve of the only class, even along recall and fpr."""
+        (total,), (others,) = self.totals
         tp, fp = self.reached()
-
-        def rates(rows: Any) -> tuple[Array, Array]:
-            of = classes[rows]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return tp[rows] / total[of], fp[rows] / others[of]
-
-        begins = [np.zeros(0, np.int64)]
-        bucket_before = -1.0
-        for rows in slices(len(classes), _BLOCK):
-            recall, fpr = rates(rows)
-            place = (recall + np.where(others[classes[rows]] > 0, fpr, recall)) / 2
-            # Classes are in buckets of their own. Thresholds fall as places rise, so the first row
-            # of a bucket, by ascending score, reaches farthest.
-            bucket = np.floor(place * (POINTS - 1)) + classes[rows] * POINTS
-            begins.append(rows.start + np.flatnonzero(np.diff(bucket, prepend=bucket_before)))
-            bucket_before = bucket[-1]
-        shown = np.concatenate(begins)
-        shown = shown[total[classes[shown]] > 0]
-        shown = shown[np.lexsort((-shown, classes[shown]))]
-        recall, fpr = rates(shown)
-        precision = ratio(tp[shown], tp[shown] + fp[shown])
-        low = _ungridded(score[shown]) if self.on_grid else score[shown]  # the end of a step
-        return first + classes[shown], low, recall, precision, fpr
+        with np.errstate(divide="ignore", invalid="ignore"):
+            recall, fpr = tp / total, fp / others
+        place = (recall + (fpr if others else recall)) / 2
+        # Thresholds fall as places rise, so the first row of a bucket, by ascending score, reaches
+        # farthest.
+        begins = np.diff(np.floor(place * (POINTS - 1)), prepend=-1) != 0
+        shown = np.flatnonzero(begins & (total > 0))[::-1]
+        score = self.whole.parts[0][1][shown]
+        return {
+            "threshold": _ungridded(score) if self.on_grid else score,  # the end of a step
+            "recall": recall[shown],
+            "precision": ratio(tp[shown], tp[shown] + fp[shown]),
+            "fpr": fpr[shown],
+        }
 
     def bins(self, number: int) -> tuple[AnyArray, AnyArray, Array]:
         """Instances, positives and scores of bins of equal numbers; equal scores stay together."""
@@ -399,12 +381,22 @@ def _ungridded(step: Array) -> Array:
 
 # ---- curves as points ----------------------------------------------------------------------------
 
-_BLOCK = 1 << 16  # rows that are looked at together
 #: Points of a curve at most.
 POINTS = 200
 #: What a curve is of: all label cells together, or one label.
 MICRO = "micro"
 LABEL = "label"
+
+
+def _scopes(
+    counts: ScoreCounts, whole: ScoreCounts, names: Sequence[Hashable], labels: Sequence[Hashable]
+) -> Iterator[tuple[str, Hashable, ScoreCounts]]:
+    """Scope, label and counts of all label cells together, and of each of these labels."""
+    yield MICRO, None, whole.of_class(0)
+    place = {name: i for i, name in enumerate(names[-counts.n_classes :])}  # of two the second
+    for name in labels:
+        if name in place:
+            yield LABEL, name, counts.of_class(place[name])
 
 
 def curve_table(
@@ -413,23 +405,11 @@ def curve_table(
     """The points of the curves of all cells and of these labels: see `Evaluation.curves`."""
     if counts is None:
         return pd.DataFrame(columns=["scope", "label", "threshold", "recall", "precision", "fpr"])
-    own = names[-counts.n_classes :]  # of two classes there is the second
-    place = {name: i for i, name in enumerate(own)}
-    drawn = [name for name in labels if name in place]
-    parts: list[tuple[str, ScoreCounts, list[Any]]] = [(MICRO, counts.pooled, [None])]
-    if drawn:
-        parts.append((LABEL, counts.chosen([place[name] for name in drawn]), drawn))
     tables = []
-    for scope, part, of in parts:
-        pieces: Iterable[ScoreCounts] = [part]
-        if part.sample is not None:  # class by class, whose rows go as soon as they are seen
-            each = map(part.sample.rows, range(part.n_classes))
-            pieces = (ScoreCounts(1, (rows,)) for rows in each)
-        points = [piece.points(first) for first, piece in enumerate(pieces)]
-        classes, *columns = map(np.concatenate, zip(*points, strict=True))
-        label = np.array([*of, None], object)[classes.astype(int)]
-        curve = dict(zip(("threshold", "recall", "precision", "fpr"), columns, strict=True))
-        tables.append(pd.DataFrame({"scope": scope, "label": label, **curve}))
+    for scope, label, part in _scopes(counts, counts.pooled, names, labels):
+        points = part.points()
+        of = {"scope": scope, "label": [label] * len(points["recall"])}
+        tables.append(pd.DataFrame(of | points))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -443,15 +423,11 @@ def reliability_table(
     """What probabilities promise and what is true: see `Evaluation.reliability`."""
     if whole is None or counts is None:
         return pd.DataFrame(columns=["scope", "label", "n", "mean_score", "share"])
-    place = {name: i for i, name in enumerate(names[-counts.n_classes :])}
-    drawn = [name for name in labels if name in place]
-    parts: list[tuple[str, Hashable, ScoreCounts]] = [(MICRO, None, whole)]
-    parts += [(LABEL, name, counts.chosen([place[name]])) for name in drawn]
     tables = []
-    for scope, label, part in parts:
+    for scope, label, part in _scopes(counts, whole, names, labels):
         size, positives, total = part.bins(bins)
+        of = {"scope": scope, "label": [label] * len(size)}
         values = {"n": size, "mean_score": ratio(total, size), "share": ratio(positives, size)}
-        of = {"scope": scope, "label": np.full(len(size), label, object)}
         tables.append(pd.DataFrame(of | values)[size > 0])
     return pd.concat(tables, ignore_index=True)
 

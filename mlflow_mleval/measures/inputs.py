@@ -316,24 +316,17 @@ def found_among(among: Ints, wanted: Ints) -> tuple[Bools, Ints]:
 def overlap(true: Any, pred: Any, weights: Array | None = None) -> tuple[Ints, AnyArray]:
     """The shared, predicted and true labels by instance, (3, n), and by label, (3, K)."""
     n, k = true.shape
-    if not sparse.issparse(true):
-        by_instance = np.empty((3, n), dtype=np.int64)
-        by_label = np.empty((3, k), dtype=np.int64 if weights is None else float)
-        each = np.ones(n, np.float32) if weights is None else weights
-        columns = np.ones(k, np.float32)
-        for i, labels in enumerate((true & pred, pred, true)):
-            # a matrix product counts fastest, and exactly up to 2**24
-            counted = labels.astype(np.float32)
-            by_instance[i] = counted @ columns
-            by_label[i] = each @ (counted if weights is None else labels)
-        return by_instance, by_label
-    matrices = true.multiply(pred).tocsr(), pred, true
-    by_instance = np.array([np.asarray(m.sum(axis=1, dtype=np.int64)).ravel() for m in matrices])
-    sums = []
-    for m in matrices:
-        entries = m.data.astype(float) if weights is None else m.data * weights[rows_of(m)]
-        sums.append(np.bincount(m.indices, entries, k))
-    return by_instance, np.array(sums, np.int64 if weights is None else float)
+    shared = true.multiply(pred).tocsr() if sparse.issparse(true) else true & pred
+    # a matrix product counts fastest, and exactly up to 2**24
+    columns = np.ones(k, np.float32)
+    each = np.ones(n, np.float32) if weights is None else weights
+    by_instance, by_label = [], []
+    for labels in (shared, pred, true):
+        counted = labels.astype(np.float32)
+        by_instance.append(counted @ columns)
+        by_label.append(each @ counted)
+    kind = np.int64 if weights is None else float
+    return np.array(by_instance, np.int64), np.array(by_label, kind)
 
 
 # ---- thresholds on scores ------------------------------------------------------------------------

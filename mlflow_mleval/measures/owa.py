@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from mlflow_mleval.measures.inputs import blocks, error_blocks, rows_of, slices, truth_and_scores
+from mlflow_mleval.measures.inputs import (
+    blocks,
+    error_blocks,
+    row_sizes,
+    rows_of,
+    slices,
+    truth_and_scores,
+)
 from mlflow_mleval.sentences import some
 from mlflow_mleval.validation import (
     AnyArray,
@@ -136,14 +143,11 @@ def error_histogram(y_true: Any, y_pred: Any) -> Ints:
     same_shape(y_pred, "y_pred", y_true)
     n_rows, n_labels = y_true.shape
     if sparse.issparse(y_true) and sparse.issparse(y_pred):
-        wrong = abs(y_pred.astype(np.int8) - y_true.astype(np.int8))
-        counts = np.asarray(wrong.sum(axis=1, dtype=np.int64)).ravel()
+        counts = row_sizes((y_true != y_pred).tocsr())
     else:
         counts = np.empty(n_rows, dtype=np.int64)
-        # a matrix product counts fastest, and exactly up to 2**24 labels
-        ones = np.ones(n_labels, dtype=np.float32)
         for rows, truth, pred in blocks(y_true, y_pred):
-            counts[rows] = (truth != pred).astype(np.float32) @ ones
+            counts[rows] = np.count_nonzero(truth != pred, axis=1)
     return np.bincount(counts, minlength=n_labels + 1)
 
 
