@@ -124,25 +124,17 @@ def matrix_shape(value: Any, name: str) -> Any:
             f"`{name}` must be an array without a mask, got a masked array. Fill or drop the "
             "masked cells."
         )
-    parts = value if isinstance(value, list | tuple) else ()
-    if parts and all(getattr(part, "ndim", 0) == 2 for part in parts):
-        raise ValueError(
-            f"`{name}` must be a matrix N x K, got a list of {len(parts)} arrays, the first "
-            f"of shape {parts[0].shape}: what `predict_proba` gives for several outputs, the "
-            "classes of one label in each. Pass the probabilities of class 1, "
-            f"np.column_stack([p[:, 1] for p in {name}]); where a label has one class only, "
-            "they are 0 or 1 throughout."
-        )
     try:
         array: Any = value.tocsr() if sparse.issparse(value) else np.asarray(value)
+        got = f"shape {array.shape}"
     except ValueError:
+        array, got = None, "rows of different lengths"
+    if array is None or array.ndim != 2:
         raise ValueError(
-            f"`{name}` must be a matrix N x K, got rows of different lengths. {_SETS_HINT}"
-        ) from None
-    if array.ndim != 2:
-        raise ValueError(
-            f"`{name}` must be a matrix N x K, got shape {array.shape}. For one instance, pass a "
-            "matrix of one row; one label of several classes has a vector of classes as `y_true`."
+            f"`{name}` must be a matrix N x K, got {got}. For one instance, pass a matrix of one "
+            "row; of what `predict_proba` gives for several outputs, the probabilities of class 1, "
+            f"np.column_stack([p[:, 1] for p in {name}]). {_SETS_HINT} One label of several "
+            "classes has a vector of classes as `y_true`."
         )
     if array.dtype.kind == "O":
         array = _from_objects(array, name)
@@ -165,27 +157,15 @@ def binary_matrix(value: Any, name: str) -> Any:
     errors of `matrix_shape`."""
     array = matrix_shape(value, name)
     is_sparse = sparse.issparse(array)
-    values = ones = array.data if is_sparse else array
-    if values.dtype != bool:
-        ones = np.empty(values.shape, dtype=bool)
-        step = max(1, 2**16 * len(values) // max(values.size, 1))
-        # blocks of rows that stay in the cache, two to three times faster
-        for start in range(0, len(values), step):
-            part = values[start : start + step]
-            mark = ones[start : start + step]
-            np.not_equal(part, 0, out=mark)
-            if part.dtype.kind in "ui":  # one pass: a negative number is a huge one
-                exact = part.view(part.dtype.str.replace("i", "u")).max() <= 1
-            else:
-                exact = (mark == (part == 1)).all()
-            if exact:
-                continue
-            wrong = np.flatnonzero(((values != 0) & (values != 1)).ravel())
-            raise ValueError(
-                f"`{name}` must hold only 0 and 1, got {cells(array, wrong)}. Scores belong in "
-                "`y_score`, one class for each instance in a vector; measurements of a regression "
-                "are not evaluated."
-            )
+    values = array.data if is_sparse else array
+    ones = values.astype(bool)
+    wrong = np.flatnonzero(values != ones)
+    if len(wrong):
+        raise ValueError(
+            f"`{name}` must hold only 0 and 1, got {cells(array, wrong)}. Scores belong in "
+            "`y_score`, one class for each instance in a vector; measurements of a regression "
+            "are not evaluated."
+        )
     if not is_sparse:
         return ones
     labels = type(array)((ones, array.indices, array.indptr), shape=array.shape)

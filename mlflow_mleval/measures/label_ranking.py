@@ -16,7 +16,6 @@ from mlflow_mleval.measures.inputs import (
     found_among,
     row_sizes,
     rows_of,
-    slices,
 )
 from mlflow_mleval.measures.registry import AT_K_NAME, BEST, GAIN, Conventions
 from mlflow_mleval.validation import AnyArray, Array, Bools, Columns, Ints
@@ -154,22 +153,6 @@ def _of_places(
     }
 
 
-def ordered_floats(scores: Any) -> Any:
-    """The scores as float64 in the same order, ties as ties, zeros as 0."""
-    if sparse.issparse(scores):
-        return sparse.csr_array(
-            (ordered_floats(scores.data), scores.indices, scores.indptr), shape=scores.shape
-        )
-    fits = scores.dtype.kind == "b" or scores.dtype.itemsize < 8
-    exact = fits or scores.dtype == float or not scores.size
-    if not exact and scores.dtype.kind in "ui":
-        exact = int(scores.max()) <= 2**53 and int(scores.min()) >= -(2**53)
-    if exact:
-        return scores.astype(float, "C", copy=False)
-    numbers = np.unique(np.append(scores, np.zeros(1, scores.dtype)), return_inverse=True)[1]
-    return (numbers[:-1] - numbers[-1]).reshape(scores.shape).astype(float)
-
-
 def _keys(true: Bools, scores: Array) -> Ints:
     """Integers that ascend as scores fall, irrelevant first; the lowest bit is the truth."""
     low = scores.min()
@@ -196,7 +179,6 @@ def _keys(true: Bools, scores: Array) -> Ints:
 
 #: Those that need propensities: ratios of sums of what was gained, and of what could be.
 SCORED = ("psp", "psndcg")
-_BLOCK = 1 << 18  # cells that are ranked at a time
 _ROUNDS = 16  # up to this k, picking the largest k times beats sorting
 
 
@@ -265,19 +247,18 @@ def _highest(
 
 
 def top_labels(scores: Any, k: int, zeros: bool = False) -> Csr:
-    """Which labels have the k highest scores; those that score 0 only with `zeros`."""
-    is_sparse = sparse.issparse(scores)
-    floats = ordered_floats(without_zeros(scores) if is_sparse else np.asarray(scores))
-    step = scores.shape[0] if is_sparse else max(1, _BLOCK // scores.shape[1])
-    rows = [np.zeros(0, np.int64)]
-    labels = [np.zeros(0, np.int64)]
-    for at in slices(scores.shape[0], step):
-        block = floats[at]
-        for row, _, label, _ in _highest(RowScores(block != 0, block), k, zeros):
-            rows.append(at.start + row)
-            labels.append(label)
-    cells = np.concatenate(rows), np.concatenate(labels)
+    """Which labels have the k highest scores; those that score 0 only with `zeros`, of arrays."""
+    scores = as_floats(without_zeros(scores) if sparse.issparse(scores) else np.asarray(scores))
+    row, _, label, _ = zip(*_highest(RowScores(scores != 0, scores), k, zeros), strict=True)
+    cells = np.concatenate(row), np.concatenate(label)
     return sparse.csr_array((np.ones(len(cells[0]), bool), cells), shape=scores.shape)
+
+
+def as_floats(scores: Any) -> Any:
+    """The scores as float64 in the order of C."""
+    return (
+        scores.astype(float) if sparse.issparse(scores) else scores.astype(float, "C", copy=False)
+    )
 
 
 def without_zeros(matrix: Any) -> Csr:

@@ -264,10 +264,14 @@ _SMALLER = re.compile(
 )
 
 
+def _words(name: str) -> list[str]:
+    """The words of a name, each with a digit that follows it."""
+    return re.findall("[a-z]+[0-9]?", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+
+
 def proposed_direction(name: str) -> Direction | None:
     """Which way the words of a name suggest; the last word that suggests any."""
-    words = re.findall("[a-z]+[0-9]?", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
-    for word in reversed(words):
+    for word in reversed(_words(name)):
         if _LARGER.fullmatch(word):
             return "max"
         if _SMALLER.fullmatch(word):
@@ -277,16 +281,15 @@ def proposed_direction(name: str) -> Direction | None:
 
 def is_cost(name: str) -> bool:
     """Whether the words of a name mean time, money, tokens or size."""
-    words = re.findall("[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
     costs = {*_COSTS.split("|"), "params", "parameters", "flops"}
-    return proposed_direction(name) != "max" and not costs.isdisjoint(words)
+    return proposed_direction(name) != "max" and not costs.isdisjoint(_words(name))
 
 
 def is_share(name: str) -> bool:
     """Whether values of this name lie between 0 and 1, unless they are percentages."""
     if name in MEASURES:
         return MEASURES[name].range == (0, 1)
-    return not {*_SHARES.split("|")}.isdisjoint(re.findall("[a-z]+[0-9]?", name.lower()))
+    return not {*_SHARES.split("|")}.isdisjoint(_words(name))
 
 
 #: Losses of libraries that cannot lie below 0, in words of their terms.

@@ -35,8 +35,8 @@ from mlflow_mleval.measures.inputs import (
 )
 from mlflow_mleval.measures.label_ranking import (
     RowScores,
+    as_floats,
     at_k_measures,
-    ordered_floats,
     ranking_measures,
 )
 from mlflow_mleval.measures.owa import awareness
@@ -180,12 +180,8 @@ class Sums:
 
     @property
     def reach(self) -> str:
-        """From where to where the scores reach, with the digits that show it."""
-        shown = (
-            v if f"{v:.6g}" in ("0", "1") and v not in (0, 1) else f"{v:.6g}"
-            for v in present(self.score_range)
-        )
-        return "from {} to {}".format(*shown)
+        """From where to where the scores reach."""
+        return "from {:.8g} to {:.8g}".format(*present(self.score_range))
 
     @cached_property
     def means(self) -> dict[str, float]:
@@ -288,11 +284,10 @@ def sum_rows(inputs: Inputs, rows: Rows) -> tuple[Sums, dict[str, Any]]:
         by_label += counted
         if not scored:
             continue
-        in_order = RowScores(true, ordered_floats(score))
-        at_k = at_k_measures(inputs.asked, in_order, inputs.propensities)
-        of_order.append(ranking_measures(in_order, inputs.conventions) | at_k)
-        exact = score.dtype.itemsize < 8 or score.dtype == float
-        errors.add(in_order if exact else RowScores(true, score.astype(float)), score.dtype, each)
+        scores = RowScores(true, as_floats(score))
+        at_k = at_k_measures(inputs.asked, scores, inputs.propensities)
+        of_order.append(ranking_measures(scores, inputs.conventions) | at_k)
+        errors.add(scores, score.dtype, each)
     sizes = np.hstack(by_instance)
     shared, given, relevant = sizes
     values: dict[str, Any] = {}

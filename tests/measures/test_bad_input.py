@@ -160,17 +160,6 @@ def test_flat_and_hierarchical_parts_compare_in_the_type_of_the_scores(kind):
             assert ev.measures["subset_accuracy"] == ev.measures["exact_match"] == 1
 
 
-def test_large_integers_are_no_ties():
-    y, top = [[1, 0]], 2**53
-    apart = np.array([[top + 1, top]])
-    for s in (apart, apart.astype(np.uint64), np.array([[-top, -top - 1]])):
-        ev = mleval.evaluate(y, s, threshold=float(top + 2))
-        assert ev.measures["ranking_loss"] == 0 and ev.measures["average_precision"] == 1
-        assert ev.measures["one_error"] == 0 and ev.statistics["cardinality_pred"] == 0
-    close = np.array([[1 + np.finfo(np.longdouble).eps, 1]], np.longdouble)
-    assert mleval.evaluate(y, close).measures["ranking_loss"] == (close[0, 0] == close[0, 1])
-
-
 def test_predictions_given_as_scores_are_doubted():
     said = "`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`"
     with pytest.warns(UserWarning, match=said):
@@ -185,9 +174,10 @@ def test_a_range_shows_that_it_leaves_the_unit_interval():
 @pytest.mark.parametrize("width", [1, 2])
 def test_the_list_of_predict_proba_is_named(width):
     by_label = [np.full((2, 2), 0.5), np.full((2, width), 0.5)]  # a label may have one class
+    got = r"shape \(2, 2, 2\)" if width == 2 else "rows of different lengths"
     said = (
-        r"`y_score` must be a matrix N x K, got a list of 2 arrays, the first of shape \(2, 2\): "
-        r"what `predict_proba` gives .* np.column_stack\(\[p\[:, 1\] for p in y_score\]\)"
+        rf"`y_score` must be a matrix N x K, got {got}.* what `predict_proba` gives .* "
+        r"np.column_stack\(\[p\[:, 1\] for p in y_score\]\)"
     )
     with pytest.raises(ValueError, match=said):
         mleval.evaluate([[1, 0], [0, 1]], by_label)
