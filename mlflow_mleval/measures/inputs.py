@@ -48,17 +48,14 @@ def label_matrices(
     y_true: Any, y_score: Any, y_pred: Any, label_names: Sequence[Hashable] | None
 ) -> tuple[Csr, Csr | None, Csr | None, tuple[Hashable, ...]]:
     """Truth, scores and predictions as CSR from rows of labels, and the sorted labels."""
-    given = {"y_true": y_true, "y_score": y_score, "y_pred": y_pred}
-    forms: dict[str, Any] = dict.fromkeys(given, ("a collection of labels", Collection))
-    forms["y_score"] = "a mapping of label to score", Mapping
-    sides = {
-        name: listed(rows, name, *forms[name]) for name, rows in given.items() if rows is not None
-    }
-    n = len(sides["y_true"])
-    for name, rows in sides.items():
-        if len(rows) != n:
-            raise ValueError(f"`{name}` must hold the {n} instances of `y_true`, got {len(rows)}.")
-    occurring = set(chain.from_iterable(chain.from_iterable(sides.values())))
+    what = "a collection of labels"
+    true = listed(y_true, "y_true", what)
+    pred = None if y_pred is None else listed(y_pred, "y_pred", what)
+    score = None
+    if y_score is not None:
+        score = listed(y_score, "y_score", "a mapping of label to score", Mapping)
+    sides = (rows for rows in (true, score, pred) if rows is not None)
+    occurring = set(chain.from_iterable(chain.from_iterable(sides)))
     if label_names is None:
         label_names = sorted(occurring, key=lambda label: (type(label).__name__, label))
     names = unique_names(list(label_names), "label_names", len(label_names), "labels")
@@ -68,12 +65,14 @@ def label_matrices(
         raise ValueError(f"`label_names` must name all labels, got no {got}.")
     if not names:
         raise ValueError("`label_names` must name the labels where none occurs. Pass them.")
-    matrices: dict[str, Any] = dict.fromkeys(given)
-    for name, rows in sides.items():
-        columns = [place[label] for row in rows for label in row]
-        values = chain.from_iterable(row.values() for row in rows) if name == "y_score" else None
-        matrices[name] = matrix_of(rows, columns, len(names), values)
-    return matrices["y_true"], matrices["y_score"], matrices["y_pred"], names
+
+    def matrix(rows: list[Any], values: Iterable[float] | None = None) -> Csr:
+        return matrix_of(rows, [place[label] for row in rows for label in row], len(names), values)
+
+    scores = None
+    if score is not None:
+        scores = matrix(score, chain.from_iterable(row.values() for row in score))
+    return matrix(true), scores, None if pred is None else matrix(pred), names
 
 
 def listed(rows: Iterable[Any], name: str, what: str, kind: type = Collection) -> list[Any]:
@@ -179,20 +178,18 @@ _CELLS = 1 << 18  # and cells of a dense one
 def row_digests(truth: Any) -> NDArray[np.uint64]:
     """64 bits of which columns each row of a checked matrix has: those of columns summed, mixed."""
     n, width = truth.shape
-    step = _ROWS if sparse.issparse(truth) else max(1, _CELLS // width)
+    is_sparse = sparse.issparse(truth)
+    truth = sparse.csr_array(truth) if is_sparse else truth
+    mixed = _mixed(np.arange(width))
     parts = []
-    for at in slices(n, step):
+    for at in slices(n, _ROWS if is_sparse else max(1, _CELLS // width)):
         rows = truth[at]
-        if sparse.issparse(rows):
-            rows = sparse.csr_array(rows)
-            columns = rows.indices
-            ends = rows.indptr
+        if is_sparse:
+            columns, ends = rows.indices, rows.indptr
         else:  # several times faster than making it sparse
             columns = np.flatnonzero(rows) % width
             ends = np.append(0, np.cumsum(np.count_nonzero(rows, axis=1)))
-        few = width < len(columns)
-        each = _mixed(np.arange(width))[columns] if few else _mixed(columns)
-        running = np.append(np.uint64(0), each.cumsum(dtype=np.uint64))
+        running = np.append(np.uint64(0), mixed[columns].cumsum(dtype=np.uint64))
         parts.append(_mixed(running[ends[1:]] - running[ends[:-1]]))
     return np.concatenate(parts)
 
