@@ -398,34 +398,21 @@ class _Instance:
         """All smallest sets of nodes that hold a node of each of these sets."""
         sure = reduce(or_, (tops for tops in wanted if tops.bit_count() == 1), 0)
         wanted = sorted({tops for tops in wanted if not tops & sure}, key=int.bit_count)
-        covers: dict[int, None] = {}
-        calls = 0
 
-        def extend(chosen: int, size: int) -> None:
-            nonlocal calls
-            calls += 1
-            missing = next((tops for tops in wanted if not tops & chosen), 0)
-            if not missing:
-                covers[chosen] = None
-            elif size:
-                while missing and calls < _COVERS:
-                    extend(chosen | (missing & -missing), size - 1)
-                    missing &= missing - 1
+        def missed(chosen: int) -> int:
+            return next((tops for tops in wanted if not tops & chosen), 0)
 
-        size = 0
-        while not covers and calls < _COVERS:
-            extend(sure, size)
-            size += 1
-        if calls >= _COVERS:
-            self.exact = False
-        if not covers:  # the node that most sets hold, again and again
-            chosen = sure
-            while left := [tops for tops in wanted if not tops & chosen]:
-                chosen |= max(
-                    self.bit.values(), key=lambda bit: sum(tops & bit > 0 for tops in left)
-                )
-            covers[chosen] = None
-        return list(covers)
+        found = [sure]
+        while not (covers := [chosen for chosen in found if not missed(chosen)]):
+            wider: dict[int, None] = {}
+            for chosen in found:
+                tops = missed(chosen)
+                while tops:  # its nodes in turn
+                    wider[chosen | (tops & -tops)] = None
+                    tops &= tops - 1
+            self.exact &= len(wider) <= _COVERS
+            found = list(wider)[:_COVERS]
+        return covers
 
 
 @dataclass(eq=False)
