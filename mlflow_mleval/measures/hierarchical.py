@@ -44,7 +44,7 @@ from mlflow_mleval.measures.registry import (
     recall,
 )
 from mlflow_mleval.sentences import some
-from mlflow_mleval.validation import AnyArray, Columns, of_kind, one_of, present, same_axes
+from mlflow_mleval.validation import AnyArray, Columns, of_kind, one_of, present
 
 #: The measures of each family, and the counts that their micro averages need.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -126,11 +126,7 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
     """The columns of `FAMILIES` of each instance, with the options of `Options`."""
     checked = Options(**options).checked()
     families = list(checked.measures or ())
-    same_axes(pred, "pred", true, "true")
     y, p = h.indicator(true, "true"), h.indicator(pred, "pred")
-    if y.shape[0] != p.shape[0]:
-        want = f"the {y.shape[0]} instances of `true`"
-        raise ValueError(f"`pred` must hold {want}, got {p.shape[0]}.")
     costs = checked.costs(h)
     first, place = distinct_rows(y, p)
     up, number, (y, p) = part_above(h, y[first], p[first])

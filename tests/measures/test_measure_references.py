@@ -389,8 +389,8 @@ def test_reasons_say_what_is_missing():
     assert mleval.evaluate(y, s, measures="hmc").absent["f_max"] == "no `hierarchy` was given"
     sets = mleval.evaluate_hierarchical([["b"]], [["c"]], h, measures="hmc").absent
     assert sets["f_max"] == "it is of label sets, not of class sets"
-    one = mleval.evaluate(["b", "c"], [0.1, 0.8], **options).absent
-    assert one["distance_at_3"] == UNDEFINED
+    one = mleval.evaluate(["b", "c"], [0.1, 0.8], **options).measures
+    assert one["distance_at_3"] == 0
 
 
 def test_sparse_scores_that_are_never_made_dense():
@@ -469,7 +469,7 @@ def test_lists_of_labels_with_scores_are_matrices():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"y_true": [{"a"}], "y_score": [{"a": 1.0}, {}]}, "`y_score` must hold the 1 instances"),
+        ({"y_true": [{"a"}], "y_score": [{"a": 1.0}, {}]}, r"`y_score` must have the shape \(1, 1"),
         ({"y_true": [{"a"}], "y_score": [["a"]]}, r"got \['a'\] for instance 0"),
         ({"y_true": [{"a"}, "b"], "y_score": [{}, {}]}, "a collection of labels for .*, got 'b'"),
         ({"y_true": [{"a"}], "y_score": [{"a": np.nan}]}, "`y_score` must hold finite scores"),
