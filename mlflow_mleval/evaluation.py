@@ -212,9 +212,8 @@ class Evaluation(Reported):
         for name in dict.fromkeys([*MEASURES, *self.asked]):
             measure = MEASURES[name]
             value, bound = float("nan"), 0.0
-            unasked = self.kind in measure.asked and name not in self.asked
-            wanted = self.kind in measure.kinds and not unasked
-            if wanted and (sums.size or measure.family == "cost") and name not in incomplete:
+            some = sums.size or measure.family == "cost"
+            if some and measure.is_of(self.kind, self.asked) and name not in incomplete:
                 if measure.formula is None:
                     value = sums.means.get(name, value)
                 else:

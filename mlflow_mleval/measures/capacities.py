@@ -59,18 +59,15 @@ class Capacity:
         if self.n_labels > MOST_CHECKED:
             _check_ends(self(()), self(range(self.n_labels)))
             return
-        masks = np.arange(1 << self.n_labels)
-        sets = (masks[:, None] >> np.arange(self.n_labels) & 1).astype(bool)
+        masks = np.arange(1 << self.n_labels)[:, None]
+        sets = (masks >> np.arange(self.n_labels) & 1).astype(bool)
         values = self._of_sets(sets, np.zeros_like(sets))
         _check_ends(values[0], values[-1])
-        pairs = []
-        for label in range(self.n_labels):
-            small = masks[~sets[:, label]]
-            large = small | 1 << label
-            falls = ~(values[small] <= values[large] + _TOLERANCE)
-            for i, j in np.stack([small[falls], large[falls]], 1):
-                pairs.append((_set(sets[i]), values[i], _set(sets[j]), values[j]))
-        _check_steps(sorted(pairs, key=lambda pair: (len(pair[0]), pair[0], pair[2])))
+        small, label = np.nonzero(~sets)
+        large = small | 1 << label
+        falls = ~(values[small] <= values[large] + _TOLERANCE)
+        pairs = zip(small[falls], large[falls], strict=True)
+        _check_steps([(_set(sets[i]), values[i], _set(sets[j]), values[j]) for i, j in pairs])
 
     @classmethod
     def from_function(

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache, reduce
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -274,33 +274,22 @@ class ScoreCounts(ScoreRows):
             bounds[defined] = off[defined] / total[defined]
         return areas, bounds
 
-    def reached(self) -> tuple[AnyArray, AnyArray]:
-        """For each class and score the positives and the negatives with at least this score."""
-        classes, _, *sides = self.whole.parts[0]
-        ends = np.searchsorted(classes, np.arange(self.n_classes + 1))
-        tp, fp = map(np.empty_like, sides)
-        for values, sums in zip(sides, (tp, fp), strict=True):
-            if values.dtype.kind == "i":
-                before = offsets(values)
-                sums[:] = before[ends[1:]][classes] - before[:-1]
-                continue
-            for start, end in pairwise(ends.tolist()):  # what classes before sum to leaves no trace
-                np.cumsum(values[start:end][::-1], out=sums[start:end][::-1])
-        return tp, fp
-
     @cached_property
     def rises(self) -> _Rows:
         """Of each class and score of a positive: both kinds there, and with at least this score."""
         if self.sample is not None:
             return _of_classes(map(self.sample.rises, range(self.n_classes)))
         classes, _, pos, neg = self.whole.parts[0]
+        sides = pd.DataFrame({"positive": pos, "negative": neg})[::-1]
+        reached = sides.groupby(classes[::-1]).cumsum()[::-1].to_numpy().T
         rows = np.flatnonzero(pos)
-        return tuple(column[rows] for column in (classes, pos, neg, *self.reached()))
+        return tuple(column[rows] for column in (classes, pos, neg, *reached))
 
     def points(self) -> Columns:
         """At most `POINTS` points of the curve of the only class, even along recall and fpr."""
         (total,), (others,) = self.totals
-        tp, fp = self.reached()
+        _, score, *sides = self.whole.parts[0]
+        tp, fp = (np.cumsum(side[::-1])[::-1] for side in sides)
         with np.errstate(divide="ignore", invalid="ignore"):
             recall, fpr = tp / total, fp / others
         place = (recall + (fpr if others else recall)) / 2
@@ -308,9 +297,8 @@ class ScoreCounts(ScoreRows):
         # farthest.
         begins = np.diff(np.floor(place * (POINTS - 1)), prepend=-1) != 0
         shown = np.flatnonzero(begins & (total > 0))[::-1]
-        score = self.whole.parts[0][1][shown]
         return {
-            "threshold": _ungridded(score) if self.on_grid else score,  # the end of a step
+            "threshold": (_ungridded(score) if self.on_grid else score)[shown],  # the end of a step
             "recall": recall[shown],
             "precision": ratio(tp[shown], tp[shown] + fp[shown]),
             "fpr": fpr[shown],

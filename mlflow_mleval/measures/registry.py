@@ -331,6 +331,10 @@ class Measure:
     convention: str = ""  # what the definition leaves open and is settled here
     asked: Kinds = ()  # of the kinds: where it is computed only if it is named
 
+    def is_of(self, kind: str, asked: Collection[str]) -> bool:
+        """Whether it is computed of predictions of a kind, where these measures were asked for."""
+        return kind in self.kinds and (kind not in self.asked or self.name in asked)
+
     @property
     def arrow(self) -> str:
         """``↑`` where larger is better, ``↓`` where smaller is."""

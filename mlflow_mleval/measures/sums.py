@@ -395,9 +395,8 @@ def label_influences(inputs: Inputs, sums: Iterable[Sums]) -> dict[str, NDArray[
     counts = replace(parts[0].counts, shared=shared, predicted=given, true=relevant, cells=n)
     slopes = {}
     for m in MEASURES.values():
-        wanted = kind in m.kinds and (kind not in m.asked or m.name in inputs.asked)
         formula: Any = m.formula
-        if wanted and hasattr(formula, "slopes"):
+        if m.is_of(kind, inputs.asked) and hasattr(formula, "slopes"):
             slopes[m.name] = formula.slopes(counts).astype(np.float32)
     changes = np.empty((len(slopes), n), np.float32)
     of_both, of_pred, of_true = np.stack(list(slopes.values()), axis=-1)
@@ -430,8 +429,11 @@ def sum_folds(
     n = inputs.true.shape[0]
     weights = inputs.weights
     by_fold = groups(folds, "folds", n)
-    given = {name: value for name, value in seconds.items() if value is not None}
-    times = {name: _seconds(value, name, list(by_fold)) for name, value in given.items()}
+    times = {
+        name: _seconds(value, name, list(by_fold))
+        for name, value in seconds.items()
+        if value is not None
+    }
     sums = {}
     tables = []
     digests = row_digests(inputs.true)
