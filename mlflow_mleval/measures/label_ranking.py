@@ -68,8 +68,8 @@ class RowScores:
             labels = np.broadcast_to(np.arange(k), (n, k))
             return [Table(np.arange(n), self.score, self.true, labels, 0)]
         score, relevant = self.complete
-        parts = score.data, relevant, score.indices
-        parts = [np.append(part, np.zeros(1, part.dtype)) for part in parts]
+        whole = score.data, relevant, score.indices
+        data, truth, labels = (np.append(part, np.zeros(1, part.dtype)) for part in whole)
         counts = row_sizes(score)
         order = np.argsort(-counts, kind="stable")
         tables = []
@@ -80,7 +80,7 @@ class RowScores:
             start += len(rows)
             column = np.arange(width)
             at = np.where(column < counts[rows, None], score.indptr[rows, None] + column, score.nnz)
-            tables.append(Table(rows, *(part[at] for part in parts), k - width))
+            tables.append(Table(rows, data[at], truth[at], labels[at], k - width))
         return tables
 
 

@@ -124,8 +124,9 @@ def class_vectors(
     for name, _, value in sides:
         same_axes(value, name, y_true, "y_true")
     score = given
-    of_second = given is not None and given.shape[1] == 1
-    if of_second:
+    of_second = False
+    if given is not None and given.shape[1] == 1:
+        of_second = True
         score = np.hstack([1 - given if probable else -given, given])
     n_classes = None if score is None else score.shape[1]
     names = _names(true, pred, y_score, n_classes, label_names)
