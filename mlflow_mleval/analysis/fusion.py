@@ -25,10 +25,8 @@ from mlflow_mleval.analysis.promethee import (
     Threshold,
     WeighedFlows,
     Weights,
-    blocks_of,
     checked,
     flows_by_measure,
-    lost,
     tied_places,
     tied_ranks,
 )
@@ -176,9 +174,8 @@ def study_flows(
     """Flows by each measure of a completed study, before any weights."""
     matrices = study_cells(study)
     methods, measures = pd.Index(study.methods), study.values.columns
-    for i, matrix in enumerate(matrices):
-        if i == 0 or lost(matrix).any() or not np.isfinite(matrix).all():
-            checked(pd.DataFrame(matrix, methods, measures))
+    for matrix in matrices[~np.isfinite(matrices).all(axis=(1, 2))]:
+        checked(pd.DataFrame(matrix, methods, measures))  # which names the cells
     return flows_by_measure(matrices, methods, measures, study.minimize, preference, **thresholds)
 
 
@@ -261,14 +258,11 @@ def correlation_of(study: Study) -> pd.DataFrame:
             f"`study` must hold at least three methods, got {values.shape[1]}. Add methods."
         )
     measures = study.values.columns
-    total = np.zeros((len(measures), len(measures)))
-    for part in blocks_of(values):
-        of_part = values[part]
-        varies = np.ptp(of_part, axis=1) > NOISE * np.abs(of_part).max(axis=1)
-        centred = np.where(varies[:, None], of_part - of_part.mean(axis=1, keepdims=True), 0.0)
-        centred /= np.where(varies, np.sqrt((centred**2).sum(axis=1)), 1.0)[:, None]
-        total += np.clip(centred.swapaxes(1, 2) @ centred, -1, 1).sum(axis=0)
-    mean = np.abs(total) / len(values)
+    varies = np.ptp(values, axis=1) > NOISE * np.abs(values).max(axis=1)
+    centred = np.where(varies[:, None], values - values.mean(axis=1, keepdims=True), 0.0)
+    length = np.linalg.norm(centred, axis=1, keepdims=True)
+    centred = np.divide(centred, length, out=centred, where=length > 0)
+    mean = np.abs(np.clip(centred.swapaxes(1, 2) @ centred, -1, 1).mean(axis=0))
     np.fill_diagonal(mean, 1.0)
     return pd.DataFrame(mean, measures, measures)
 
@@ -513,18 +507,16 @@ class Stability:
         mean = _by_measure(self.fusion, methods)[0].mean(axis=0)
         m, n_measures = mean.shape
         rng = np.random.default_rng(self.seed)
-        counts = np.zeros((m, m))
+        counts = np.zeros((m, m + 1))
         for part in slices(n_resamples, max(CHUNK // m, 1)):
             weights = rng.dirichlet(np.ones(n_measures), size=part.stop - part.start)
             best, worst = tied_places(-weights @ mean.T)
-            tied = worst - best + 1
-            shares = np.zeros(m * m)
-            for further in range(int(tied.max())):
-                draw, method = np.nonzero(tied > further)
-                place = method * m + best[draw, method] + further
-                np.add.at(shares, place, 1 / tied[draw, method])
-            counts += shares.reshape(m, m)
-        return pd.DataFrame(counts / n_resamples, methods, pd.RangeIndex(1, m + 1, name="rank"))
+            share = 1 / (worst - best + 1)
+            # a share begins with the best place and ends after the worst
+            np.add.at(counts, (np.arange(m), best), share)
+            np.add.at(counts, (np.arange(m), worst + 1), -share)
+        shares = counts.cumsum(axis=1)[:, :m] / n_resamples
+        return pd.DataFrame(shares, methods, pd.RangeIndex(1, m + 1, name="rank"))
 
     @cached_property
     def leave_one_out(self) -> LeaveOneOut | None:
