@@ -28,8 +28,6 @@ from mlflow_mleval.analysis.fold_protocol import (
     UNPAIRED,
     Declared,
     Protocol,
-    SharedFolds,
-    Sharing,
     recorded_protocol,
     runs_of,
     shared_folds,
@@ -49,7 +47,7 @@ from mlflow_mleval.measures.owa import (
 )
 from mlflow_mleval.package import Plotted
 from mlflow_mleval.sentences import count, some
-from mlflow_mleval.validation import AnyArray, Array, one_of, present, probability, refuse_keywords
+from mlflow_mleval.validation import AnyArray, Array, one_of, probability, refuse_keywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -122,6 +120,7 @@ class Profiles:
         ValueError for others."""
         errors = {}
         n_labels = {}
+        of_rows = {}
         for pair, value in counts.items():
             rows = np.atleast_2d(np.asarray(value, dtype=float))
             whole = ((rows >= 0) & (rows < 2**53)).all() and not (rows % 1).any()
@@ -135,16 +134,13 @@ class Profiles:
             at_least = np.cumsum(rows[:, ::-1], axis=1)[:, ::-1]
             errors[pair] = at_least[:, 1:] / at_least[:, :1]
             n_labels[pair] = rows.shape[1] - 1
-        of_rows = {}
-        for pair, value in counts.items():
-            given = None if folds is None else folds.get(pair)
-            n_rows = np.shape(value)[0] if np.ndim(value) == 2 else 0
-            if given is not None and (len(given) != n_rows or len(set(given)) != n_rows):
+            n_rows = len(rows) if np.ndim(value) == 2 else 0
+            of_rows[pair] = tuple((folds or {}).get(pair, range(n_rows)))
+            if len({*of_rows[pair]}) != n_rows or len(of_rows[pair]) != n_rows:
                 raise ValueError(
                     f"`folds` must name the {n_rows} rows of {pair[1]} on {pair[0]}, each once, "
-                    f"got {list(given)!r}."
+                    f"got {of_rows[pair]!r}."
                 )
-            of_rows[pair] = tuple(range(n_rows)) if given is None else tuple(given)
         return gather_profiles(errors, n_labels, of_rows, "hard", runs=runs)
 
     @property
@@ -272,7 +268,6 @@ def gather_profiles(
 TOP = 50
 #: Ratios this close to 1 are float noise.
 _EQUAL_RATIO = 1e-9
-_CORRECTION = "largest t over the parameters, then Holm over all pairs of all datasets"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,10 +324,9 @@ class ProfileComparison(Plotted, PairTests):
 
     def certain_stretches(self, dataset: str) -> dict[tuple[str, str], list[tuple[float, float]]]:
         """Where on a dataset one method is certainly better: by (better, worse) its stretches."""
-        stretches: dict[tuple[str, str], list[tuple[float, float]]] = {}
-        for row in self.claims[self.claims["dataset"] == dataset].itertuples():
-            stretches.setdefault((row.better, row.worse), []).append((row.first, row.last))
-        return stretches
+        claims = self.claims[self.claims["dataset"] == dataset]
+        by_pair = claims.groupby(["better", "worse"], sort=False)[["first", "last"]]
+        return {pair: [*rows.itertuples(index=False, name=None)] for pair, rows in by_pair}
 
     # ---- who is ahead where ----------------------------------------------------------------------
 
@@ -461,8 +455,13 @@ def compare_profiles(
             f"Of {len(methods)} methods only the {len(chosen)} with the least mean area are "
             "compared in pairs; the p-values are corrected for all pairs."
         )
-    asked = Request(profiles, family, alpha, declared, chosen, absent, warnings)
-    parts = [OnDataset(asked, dataset) for dataset in profiles.datasets]
+    parts = [
+        OnDataset(profiles, dataset, family, alpha, chosen, declared)
+        for dataset in profiles.datasets
+    ]
+    for part in parts:
+        absent |= part.absent
+        warnings += part.warnings
     # over all pairs of all datasets; pairs of methods that were not chosen count, too
     worst = np.concatenate([part.worst for part in parts])
     extra = sum(part.n_pairs - len(part.a) for part in parts)
@@ -473,7 +472,7 @@ def compare_profiles(
         "kind": profiles.kind,
         "family": family,
         "alpha": alpha,
-        "correction": _CORRECTION,
+        "correction": "largest t over the parameters, then Holm over all pairs of all datasets",
         "protocol": declared.get("protocol"),
         "ratio": declared.get("ratio"),
         "top": TOP,
@@ -535,31 +534,28 @@ def along_parameter(difference: Array, scale: float) -> Array:
     return np.minimum(here + more, 1.0)
 
 
-@dataclass(frozen=True)
-class Request:
-    """What is asked of every dataset, and where is told what cannot be answered or believed."""
-
-    profiles: Profiles
-    family: str
-    alpha: float
-    declared: Declared
-    chosen: Sequence[str]
-    absent: dict[str, str]
-    warnings: list[str]
-
-
 class OnDataset:
     """Curves with bands and t tests of pairs over folds, on one dataset; arrays are pairs x
     parameters, p-values corrected `along` the parameter and then over pairs."""
 
-    def __init__(self, asked: Request, dataset: str):
-        self.asked = asked
+    def __init__(
+        self,
+        profiles: Profiles,
+        dataset: str,
+        family: str,
+        alpha: float,
+        chosen: Sequence[str],
+        declared: Declared,
+    ):
         self.dataset = dataset
-        self.at = asked.profiles.parameters(dataset, asked.family)
-        self.position = positions(asked.family, asked.profiles.n_labels[dataset], self.at)
-        self.losses = asked.profiles.by_row(dataset, asked.family)
-        self.folds = {m: asked.profiles.folds[dataset, m] for m in self.losses}
-        self.methods = [m for m in self.losses if m in set(asked.chosen)]
+        self.family = family
+        self.alpha = alpha
+        self.n_labels = profiles.n_labels[dataset]
+        self.at = profiles.parameters(dataset, family)
+        self.position = positions(family, self.n_labels, self.at)
+        self.losses = profiles.by_row(dataset, family)
+        self.folds = {m: profiles.folds[dataset, m] for m in self.losses}
+        self.methods = [m for m in self.losses if m in set(chosen)]
         self.n_pairs = len(self.losses) * (len(self.losses) - 1) // 2
         self.a, self.b = np.triu_indices(len(self.methods), 1)
         n, n_at = len(self.a), len(self.at)
@@ -569,11 +565,12 @@ class OnDataset:
         self.counts = np.full((3, n, n_at), np.nan)
         self.n_folds = np.zeros(n, dtype=np.int64)
         self.protocol: Protocol | None = None
-        if any(len(folds) > 1 for folds in self.folds.values()):
-            self._test_over_folds()
-        else:
-            why = "no profile by fold: a test along the profile needs at least two folds"
-            asked.absent[f"tests.{dataset}"] = why
+        self.warnings: list[str] = []
+        self.absent: dict[str, str] = {}
+        try:
+            self._test_over_folds(profiles, declared)
+        except (IncomparableRunsError, ValueError) as error:
+            self.absent[f"tests.{dataset}"] = str(error)
         tested = self.along[self.n_folds > 0]
         #: Of each pair that was tested the largest p-value along the parameter.
         self.worst = np.nan_to_num(tested, nan=1.0).max(axis=1, initial=0.0)
@@ -581,54 +578,35 @@ class OnDataset:
             self._warn(f"{untested} differences are the same in every fold and cannot be tested.")
 
     def _warn(self, *texts: str) -> None:
-        self.asked.warnings.extend(f"On {self.dataset}: {text}" for text in texts)
+        self.warnings += [f"On {self.dataset}: {text}" for text in texts]
 
-    def _test_over_folds(self) -> None:
-        """Test the pairs on the folds that they share; say where that cannot be."""
-        runs, absent, key = self.asked.profiles.runs, self.asked.absent, f"tests.{self.dataset}"
-        names = [*chain.from_iterable(self.folds.values())]
-        labels = sorted({*names}, key=str)
-        methods = np.repeat([*self.folds], [*map(len, self.folds.values())])
-        index = pd.MultiIndex.from_arrays([methods, [*map(labels.index, names)]])
-        rows = [self.losses[m] for m, folds in self.folds.items() if folds]
-        frame = pd.DataFrame(np.concatenate(rows), index)
-        declared, shared = self.asked.declared, None
-        try:
-            try:
-                shared = shared_folds(frame, self.dataset, list(self.folds))
-            except IncomparableRunsError:
-                absent[key] = "fewer than two methods have the same folds"
-                first = next(m for m, folds in self.folds.items() if len(folds) > 1)
-                of_first = runs_of(runs, self.dataset, [first])
-                how, notes = recorded_protocol(of_first, len(self.folds[first]), declared)
-            else:
-                recorded = runs_of(runs, self.dataset, shared.methods)
-                _, sharings, notes = shared.blocks(recorded, declared)
-                how, notes = sharings[0].how, [*notes, *shared.notes]
-        except ValueError as error:
-            absent[key] = str(error)
-            return
-        self.protocol = how
-        if how.caution and how.kind != "5x2":  # that is the F test's, which is not made here
-            notes.append(how.caution)
-        self._warn(*notes)
-        if shared is None:
-            return
+    def _test_over_folds(self, profiles: Profiles, declared: Declared) -> None:
+        """The t test of each pair at every parameter on the folds that both have, p-values
+        corrected along it; an error where no two methods can be tested."""
+        most = max(map(len, self.folds.values()))
+        if most < 2:
+            raise ValueError(
+                "no profile by fold: a test along the profile needs at least two folds"
+            )
+        whole = [m for m, folds in self.folds.items() if len(folds) == most]
+        runs = runs_of(profiles.runs, self.dataset, [*self.folds])
+        self.protocol, notes = recorded_protocol(runs[runs.index.isin(whole)], most, declared)
+        if self.protocol.kind != "5x2":  # whose caution is about the F test, not made here
+            notes.append(self.protocol.caution)
+        self._warn(*filter(None, notes))
+        frame = profiles.by_fold(self.dataset, self.family)
+        shared = shared_folds(frame, self.dataset, [*self.folds])
+        _, sharings, notes = shared.blocks(runs, declared)
+        differ, unknown = unpaired(runs, shared.methods)
+        self._warn(*notes, *shared.notes, *unknown)
         if shared.excluded:
+            who = some(e.name for e in shared.excluded)
             few = "fewer than two folds in common with each other method"
-            absent[f"{key}: {some(e.name for e in shared.excluded)}"] = few
-        if len(self.a):
-            by_fold = shared.table(frame).to_numpy().reshape(*shared.whole.shape, -1)
-            self._test(shared, sharings, by_fold)
-
-    def _test(self, shared: SharedFolds, sharings: Sequence[Sharing], by_fold: Array) -> None:
-        """The t test of each pair at every parameter, p-values corrected along it."""
+            self.absent[f"tests.{self.dataset}: {who}"] = few
         at = pd.Index(self.methods).get_indexer(shared.methods)
         row = np.full((len(self.methods) + 1, len(self.methods) + 1), -1)  # the last: of no pair
         row[self.a, self.b] = np.arange(len(self.a))
-        runs = runs_of(self.asked.profiles.runs, self.dataset, shared.methods)
-        differ, notes = unpaired(runs, shared.methods)
-        self._warn(*notes)
+        by_fold = shared.table(frame).to_numpy().reshape(*shared.whole.shape, -1)
         lost = dict.fromkeys((UNPAIRED, FEW_SHARED), 0)
         n_at = len(self.at)
         for sharing in sharings:
@@ -640,21 +618,21 @@ class OnDataset:
             first, second, where = sharing.first[going], sharing.second[going], where[going]
             if sharing.n < 2:
                 lost[FEW_SHARED] += len(first)
-            elif len(first):
-                scale = float(np.sqrt(variance_factor(sharing.n, sharing.how.headline_ratio)))
-                self.n_folds[where] = sharing.n
-                values = by_fold[:, sharing.folds]
-                mean = values.mean(axis=1)
-                self.first[where], self.second[where] = mean[first], mean[second]
-                for part in slices(len(first), max(1, BLOCK // (n_at * max(n_at, sharing.n)))):
-                    i, j, to = first[part], second[part], where[part]
-                    d = values[j] - values[i]
-                    self.along[to] = along_parameter(d, scale)
-                    d[np.abs(d) <= NOISE] = 0.0
-                    self.counts[:, to] = [x.sum(axis=1) for x in (d > 0, d == 0, d < 0)]
+                continue
+            scale = float(np.sqrt(variance_factor(sharing.n, sharing.how.headline_ratio)))
+            self.n_folds[where] = sharing.n
+            values = by_fold[:, sharing.folds]
+            mean = values.mean(axis=1)
+            self.first[where], self.second[where] = mean[first], mean[second]
+            for part in slices(len(first), max(1, BLOCK // (n_at * max(n_at, sharing.n)))):
+                i, j, to = first[part], second[part], where[part]
+                d = values[j] - values[i]
+                self.along[to] = along_parameter(d, scale)
+                d[np.abs(d) <= NOISE] = 0.0
+                self.counts[:, to] = [x.sum(axis=1) for x in (d > 0, d == 0, d < 0)]
         for reason, n in lost.items():
             if n:
-                self.asked.absent[f"tests.{self.dataset}: {count(n, 'pair')}"] = reason
+                self.absent[f"tests.{self.dataset}: {count(n, 'pair')}"] = reason
 
     @property
     def difference(self) -> Array:
@@ -666,7 +644,7 @@ class OnDataset:
     @property
     def significant(self) -> Array:
         """1 where a is better for certain, -1 where b is, else 0."""
-        return np.where(self.pvalue <= self.asked.alpha, np.sign(self.difference), 0)
+        return np.where(self.pvalue <= self.alpha, np.sign(self.difference), 0)
 
     @property
     def curves(self) -> pd.DataFrame:
@@ -676,10 +654,9 @@ class OnDataset:
         how = self.protocol
         for i, (m, rows) in enumerate(self.losses.items()):
             if (n := len(self.folds[m])) > 1:
-                recorded = how is not None and how.n_folds == n
-                ratio = present(how).headline_ratio if recorded else 1 / (n - 1)
+                ratio = how.headline_ratio if how and how.n_folds == n else 1 / (n - 1)
                 error = rows.std(axis=0, ddof=1) * np.sqrt(variance_factor(n, ratio))
-                half[i] = special.stdtrit(n - 1, 1 - self.asked.alpha / 2) * error
+                half[i] = special.stdtrit(n - 1, 1 - self.alpha / 2) * error
         names = ["dataset", "method", "parameter"]
         axes = [[self.dataset], [*self.losses], self.at.tolist()]
         columns = {
@@ -695,7 +672,7 @@ class OnDataset:
         """The rows of `ProfileComparison.table`: each pair at each parameter."""
         n_pairs, n_at = self.pvalue.shape
         methods = np.array(self.methods, dtype=object)
-        symbol = "k" if self.asked.family == "binomial" else "α"
+        symbol = "k" if self.family == "binomial" else "α"
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = self.second / self.first
         doubt = np.where(np.isnan(self.along), "it could not be tested over folds", "")
@@ -736,8 +713,8 @@ class OnDataset:
                 else:  # equal in between
                     position = (at[i + 1] + at[j - 1]) / 2
                 parameter = self.at[-1] ** position
-                if self.asked.family == "binomial":
-                    parameter = 1 + position * (self.asked.profiles.n_labels[self.dataset] - 1)
+                if self.family == "binomial":
+                    parameter = 1 + position * (self.n_labels - 1)
                 names = self.methods[self.a[pair]], self.methods[self.b[pair]]
                 leads = names if sign[pair, i] > 0 else names[::-1]
                 certain = all(sure[pair, part].any() for part in (before, after))
@@ -749,7 +726,6 @@ class OnDataset:
     def claims(self) -> list[tuple[Any, ...]]:
         """Stretches of neighbouring parameters at which one method is better for certain."""
         sure = self.significant
-        n_labels = self.asked.profiles.n_labels[self.dataset]
         rows = []
         for pair in np.flatnonzero(sure.any(axis=1)):
             names = self.methods[self.a[pair]], self.methods[self.b[pair]]
@@ -757,5 +733,5 @@ class OnDataset:
             for stretch in np.split(np.arange(len(self.at)), turns):
                 if way := int(sure[pair, stretch[0]]):
                     ends = (self.at[i].item() for i in stretch[[0, -1]])
-                    rows.append((self.dataset, *names[::way], *ends, n_labels))
+                    rows.append((self.dataset, *names[::way], *ends, self.n_labels))
         return rows
