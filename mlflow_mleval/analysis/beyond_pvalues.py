@@ -91,19 +91,9 @@ def equivalence(
     [0.0163]
     """
     probability(alpha, "alpha")
-    ratio = checked_ratio(ratio)
     if not 0 < float(rope) < np.inf:
         raise ValueError(f"`rope` must be positive, in units of the measure, got {rope!r}.")
-    pairs = PairDifferences(table)
-    difference = pairs[:]
-    n = (~np.isnan(difference)).sum(axis=1)
-    if n.min() < 2:
-        raise ValueError(
-            "`table` must have two rows that both methods of a pair have. Leave out methods with "
-            "hardly any result."
-        )
-    mean, deviation = moments(difference, pairs.noise)
-    error = deviation * np.sqrt(variance_factor(n, ratio))
+    pairs, n, mean, error = _means(table, ratio)
     above, below = (special.stdtr(n - 1, -_t(x, error)) for x in (mean + rope, rope - mean))
     pvalue = np.maximum(above, below)
     corrected = holm(pvalue)
@@ -122,6 +112,22 @@ def equivalence(
     }
     methods, warnings = pairs.frame.columns.tolist(), tuple(taken_for_certain(error))
     return EquivalenceResult(pd.DataFrame(columns), float(rope), ratio, alpha, methods, warnings)
+
+
+def _means(
+    table: ArrayLike | pd.DataFrame, ratio: float | None
+) -> tuple[PairDifferences, Array, Array, Array]:
+    """The pairs of methods; by pair the rows that both have, mean difference and its error."""
+    pairs = PairDifferences(table)
+    difference = pairs[:]
+    n = (~np.isnan(difference)).sum(axis=1)
+    if n.min() < 2:
+        raise ValueError(
+            "`table` must have two rows that both methods of a pair have. Leave out methods with "
+            "hardly any result."
+        )
+    mean, deviation = moments(difference, pairs.noise)
+    return pairs, n, mean, deviation * np.sqrt(variance_factor(n, checked_ratio(ratio)))
 
 
 def _t(distance: Array, error: Array) -> Array:
@@ -189,11 +195,11 @@ class PowerCurve:
     def sentence(self, goal: str = "", named: Callable[[Hashable], str] = str) -> str:
         """What it takes; `goal` says when the two count as told apart."""
         told = f"to tell {named(self.method_a)} from {named(self.method_b)}{goal}"
-        low, high = self.needed_low, self.needed_high
-        ends = f"{low:,.0f} or more" if high > FARTHEST else f"{low:,.0f} to {high:,.0f}"
-        beyond = f"more than {FARTHEST:,}"
-        ends = beyond if low > FARTHEST else ends
-        number = beyond if self.needed > FARTHEST else f"about {self.needed:,.0f}"
+        number, low, high = (
+            f"{n:,.0f}" if n <= FARTHEST else f"more than {FARTHEST:,}"
+            for n in (self.needed, self.needed_low, self.needed_high)
+        )
+        ends = low if low == high else f"{low} to {high}"
         return (
             f"Were the difference the one observed, it would take {number} datasets {told} with a "
             f"chance of {self.target:.0%}, and there are {self.n:,}; these leave {ends} open."
@@ -364,15 +370,8 @@ def bayesian_t(
             f"`credible_level` must be at least 0.5, got {credible_level!r}. Two outcomes could "
             "reach it at once."
         )
-    ratio = checked_ratio(ratio)
-    pairs = PairDifferences(table)
-    difference = pairs[:]
-    n = (~np.isnan(difference)).sum(axis=1)
-    if n.min() < 2:
-        raise ValueError("`table` must hold two rows that both methods of each pair have.")
-    mean, deviation = moments(difference, pairs.noise)
-    unit = np.sqrt(variance_factor(n, ratio))
-    scale = deviation * unit
+    pairs, n, mean, scale = _means(table, ratio)
+    difference, unit = pairs[:], np.sqrt(variance_factor(n, ratio))
     called = 0
     changes = Signs(difference.shape[1], n_resamples=CHANGES, seed=seed).matrix().T[1:]
     for change in changes:
@@ -395,8 +394,9 @@ def bayesian_t(
         "decision": np.select(reached, ["a", "b", "equivalent"], "undecided"),
     }
     methods, warnings = pairs.frame.columns.tolist(), tuple(taken_for_certain(scale))
-    table, by_chance = pd.DataFrame(columns), called / len(changes)
-    return BayesResult(table, rope, credible_level, methods, ratio, by_chance, seed, warnings)
+    by_chance = called / len(changes)
+    about = (rope, credible_level, methods, ratio, by_chance, seed, warnings)
+    return BayesResult(pd.DataFrame(columns), *about)
 
 
 def checked_rope(rope: float, of: str) -> float:

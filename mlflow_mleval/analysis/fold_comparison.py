@@ -244,8 +244,7 @@ class FoldComparison(PairTests):
         turned = behind(self.table, self.order)
         table = better_first(self.table, turned)
         ahead = np.where(turned[:, None], -self._ahead, self._ahead)
-        directed = partial(_signs_in_words, measures=self.measures)
-        table["direction"] = _told_of_rows(np.sign(ahead), directed)
+        table["direction"] = [_signs_in_words(row, self.measures) for row in np.sign(ahead)]
         table.loc[~table["separated"], "direction"] = ""
         keys = table.assign(k=~table["separated"], **places(table, self.order))
         rows = keys.sort_values(["k", "pvalue", "a", "b"], kind="stable").index
@@ -441,15 +440,10 @@ def _tested(
     problem = np.full(n, "", dtype=object)
     found = PairNumbers._make([*np.full((4, n), np.nan), problem, *np.full((4, n, p), np.nan)])
     for s in sharings:
-        why = ""  # these pairs cannot be tested as those that share most folds
-        if s is not main:
-            enough = s.n == 2 * REPEATS if five else (s.n - 1) * (1 if paired else 2) >= p
-            if s.n < 2:
-                why = FEW_SHARED
-            elif not enough:
-                why = f"they have only {s.n} folds in common, too few to test {p} measures together"
-        if why:
-            problem[s.rows] = why
+        enough = s.n == 2 * REPEATS if five else (s.n - 1) * (1 if paired else 2) >= p
+        if s is not main and not enough:  # of those that share most folds this is an error
+            few = f"they have only {s.n} folds in common, too few to test {p} measures together"
+            problem[s.rows] = FEW_SHARED if s.n < 2 else few
             continue
         members, at = np.unique([s.first, s.second], return_inverse=True)
         part = values[np.ix_(members, s.folds, np.array(columns))]
@@ -540,18 +534,10 @@ def _table(
         "naive_statistic": naive,
         "naive_pvalue": t2_pvalue(naive, p, tests.df)[1],
         "naive_corrected": np.nan,
-        "carried_by": _told_of_rows(
-            certain, lambda row: ", ".join(compress(ways, row)) or COMBINED
-        ),
+        "carried_by": [", ".join(compress(ways, row)) or COMBINED for row in certain],
     }
     table = pairs_by_measure(methods, [", ".join(ways)], **columns)
     return table, [f"{text[0].upper()}{text[1:]}." for text in told]
-
-
-def _told_of_rows(flags: AnyArray, tell: Callable[[AnyArray], str]) -> AnyArray:
-    """What is told of each row; of rows alike once."""
-    rows, which = np.unique(flags, axis=0, return_inverse=True)
-    return np.array([tell(row) for row in rows], dtype=object)[which.ravel()]
 
 
 def _signs_in_words(signs: AnyArray, measures: Sequence[str]) -> str:
@@ -560,8 +546,9 @@ def _signs_in_words(signs: AnyArray, measures: Sequence[str]) -> str:
     for word, sign in (("better", 1), ("worse", -1), ("equal", 0)):
         on = [*compress(measures, signs == sign)]
         if len(on) == len(measures) > 1:
-            return f"{word} on {'both' if len(on) == 2 else 'all'}"
-        said += [f"{word} on {', '.join(on)}"] if on else []
+            return f"{word} on all"
+        if on:
+            said.append(f"{word} on {', '.join(on)}")
     return ", ".join(said)
 
 

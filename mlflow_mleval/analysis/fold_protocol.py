@@ -57,17 +57,15 @@ class Protocol:
     @property
     def caution(self) -> str:
         """How far even the corrected tests err in simulations; empty where they do not."""
-        if self.kind in ("k-fold", "independent"):
-            return ""
-        if self.kind == "5x2":
-            return (
-                "The F test takes the five repetitions for independent, though they test the same "
-                "instances: at α = .05 it told equal learners apart in up to 12% of simulations."
-            )
-        return (
+        twice = (
             "The folds test the same instances again, so the tests are corrected by twice n_test "
             "/ n_train."
         )
+        five = (
+            "The F test takes the five repetitions for independent, though they test the same "
+            "instances: at α = .05 it told equal learners apart in up to 12% of simulations."
+        )
+        return {"5x2": five, "repeated": twice, "resampled": twice}.get(self.kind, "")
 
 
 class Declared(TypedDict, total=False):
@@ -99,7 +97,7 @@ def protocol_of(
         if kind is None and given is not None and not np.isclose(given, usual or 0, rtol=0.05):
             reason = f"Taken as resampled for the ratio that was given, {given:.3g}."
             found = Protocol("resampled", n_folds, given, True, reason)
-        if kind in ("repeated", "resampled") and given is None:
+        elif kind in ("repeated", "resampled") and given is None:
             raise ValueError(
                 f"`ratio` must be given for {kind} cross-validation of which no sizes are "
                 "recorded, got None. It is n_test / n_train: 1/9 for repeated 10-fold "

@@ -372,12 +372,6 @@ class Sensitivity:
         return pd.concat(tables, ignore_index=True)[[*names, "method", *tables[0].columns[1:4]]]
 
 
-_INTERVAL_COLUMNS = [
-    *("weight", "weight_low", "weight_high", "rival_low", "rival_high"),
-    *("order_weight_low", "order_weight_high"),
-]
-
-
 def _share_where_crossed(now: Array, there: Array) -> Array:
     """At which share of the way differences reach or leave zero; infinity where they do not."""
     now, there = _clean(now), _clean(there)
@@ -472,19 +466,19 @@ class Stability:
                 order = _share_where_crossed(mean[:-1] - mean[1:], there[:-1] - there[1:])
                 leads = mean[lead, None] - mean, there[lead, None] - there
                 share = _share_where_crossed(*leads).min(initial=np.inf)
-                row[f"rival_{side}"] = None
+                rival = None
                 if share <= 1:
                     beyond = mean + min(share + 1e-9, 1.0) * (there - mean)
                     ahead = np.flatnonzero(_clean(beyond.max() - beyond) == 0)
-                    new = np.setdiff1d(ahead, lead)
-                    row[f"rival_{side}"] = methods[new[0] if len(new) else ahead[0]]
+                    rival = methods[[*np.setdiff1d(ahead, lead), *ahead][0]]
+                row[f"rival_{side}"] = rival
                 to = limit - weight
                 row[f"weight_{side}"] = weight + min(float(share), 1.0) * to
                 row[f"order_weight_{side}"] = weight + float(order.min(initial=1.0)) * to
             rows[measure] = row
-        table = pd.DataFrame(list(rows.values()), list(rows), _INTERVAL_COLUMNS, dtype=object)
-        numbers = [name for name in _INTERVAL_COLUMNS if "rival" not in name]
-        return table.astype(dict.fromkeys(numbers, float))
+        ends = [f"{what}_{side}" for what in ("weight", "rival", "order_weight") for side in ends]
+        table = pd.DataFrame.from_dict(rows, orient="index", dtype=object)[["weight", *ends]]
+        return table.astype({name: float for name in table if "rival" not in name})
 
     @cached_property
     def smallest_change(self) -> pd.Series | None:
