@@ -476,8 +476,9 @@ class Stability:
                 row[f"weight_{side}"] = weight + min(float(share), 1.0) * to
                 row[f"order_weight_{side}"] = weight + float(order.min(initial=1.0)) * to
             rows[measure] = row
-        ends = [f"{what}_{side}" for what in ("weight", "rival", "order_weight") for side in ends]
-        table = pd.DataFrame.from_dict(rows, orient="index", dtype=object)[["weight", *ends]]
+        sides = ("low", "high")
+        moved = [f"{of}_{side}" for of in ("weight", "rival", "order_weight") for side in sides]
+        table = pd.DataFrame.from_dict(rows, orient="index", dtype=object)[["weight", *moved]]
         return table.astype({name: float for name in table if "rival" not in name})
 
     @cached_property

@@ -459,13 +459,12 @@ def compare_profiles(
         OnDataset(profiles, dataset, family, alpha, chosen, declared)
         for dataset in profiles.datasets
     ]
-    for part in parts:
-        absent |= part.absent
-        warnings += part.warnings
     # over all pairs of all datasets; pairs of methods that were not chosen count, too
     worst = np.concatenate([part.worst for part in parts])
     extra = sum(part.n_pairs - len(part.a) for part in parts)
     for part in parts:
+        absent |= part.absent
+        warnings += part.warnings
         at = part.n_folds > 0
         part.pvalue[at] = stepped(part.along[at], worst, extra)
     options = {

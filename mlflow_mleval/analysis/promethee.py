@@ -630,13 +630,14 @@ def _functions(
         users = [name for name in measures if for_all or key in PREFERENCES[chosen[name].name]]
         given = value if isinstance(value, Mapping) else dict.fromkeys(users, value)
         _known(given, measures, key)
+        least = {"q": 0.0}.get(key, np.finfo(float).tiny)  # q alone may be zero
         for name, number in given.items():
             if key not in PREFERENCES[chosen[name].name]:
                 raise ValueError(
                     f"`{key}` is not a threshold of {chosen[name].name!r}, the preference function "
                     f"of {str(name)!r}."
                 )
-            if not (0 < number < np.inf or (number == 0 and key == "q")):
+            if not least <= number < np.inf:
                 raise ValueError(
                     f"`{key}` must be a positive number (`q` may be zero), got {number!r} for "
                     f"{str(name)!r}."
