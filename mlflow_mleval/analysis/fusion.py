@@ -15,6 +15,7 @@ from mlflow_mleval.analysis.pairs import components
 from mlflow_mleval.analysis.posthoc.max_t import MaxTResult, Posthoc, Tested, critical, max_t
 from mlflow_mleval.analysis.promethee import (
     DOMINANT,
+    LARGEST,
     NO_FLOW,
     PREFERENCES,
     TIE,
@@ -174,7 +175,7 @@ def study_flows(
     """Flows by each measure of a completed study, before any weights."""
     matrices = study_cells(study)
     methods, measures = pd.Index(study.methods), study.values.columns
-    for matrix in matrices[~np.isfinite(matrices).all(axis=(1, 2))]:
+    for matrix in matrices[~(np.abs(matrices) < LARGEST).all(axis=(1, 2))]:
         checked(pd.DataFrame(matrix, methods, measures))  # which names the cells
     return flows_by_measure(matrices, methods, measures, study.minimize, preference, **thresholds)
 

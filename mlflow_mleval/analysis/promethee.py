@@ -231,6 +231,8 @@ PREFERENCES: Mapping[str, Mapping[str, int]] = {
 }
 WEIGHTS = ("entropy", "equal")
 THRESHOLDS = ("q", "p", "s")
+#: Values below this have differences that floats can hold.
+LARGEST = np.finfo(float).max / 2
 #: A weight above this is reported: one measure then outvotes all others together.
 DOMINANT = 0.5
 NO_FLOW = (
@@ -563,7 +565,7 @@ def checked(table: pd.DataFrame | ArrayLike) -> pd.DataFrame:
             f"`table` must hold numbers, got others in {_in_ticks(other)}. Convert or drop them."
         )
     table = table.astype(float)
-    wrong = np.argwhere(~np.isfinite(table.to_numpy()))
+    wrong = np.argwhere(~(np.abs(table.to_numpy()) < LARGEST))
     if len(wrong):
         cells = some(f"{table.index[i]} / {table.columns[j]}" for i, j in wrong)
         raise ValueError(

@@ -208,6 +208,7 @@ OK = pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [1.0, 0.0, 2.0]}, index=["x", "y",
     [
         (OK.assign(a=[0, np.nan, np.inf]), {}, "got 2 that are not: y / a, z / a"),
         (OK.assign(a=["0", "1", "2"]), {}, "must hold numbers, got others in 'a'"),
+        (OK.assign(a=[-1e308, 0, 1e308]), {}, "got 2 that are not: x / a, z / a"),
         (OK.iloc[:1], {}, "at least two methods and one measure, got 1 x 2"),
         (OK[[]], {}, "got 3 x 0"),
         (np.zeros((2, 2, 2)), {}, "Must pass 2-d input"),
