@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -105,20 +105,6 @@ FLOWS = ["phi_plus", "phi_minus", "phi"]
 
 
 @dataclass(frozen=True)
-class Ground:
-    """What a comparison rests on and no weights change: correlations of measures, the order asked
-    for, tests over folds, instances and profiles."""
-
-    correlation: pd.DataFrame | None
-    order: str | None
-    examined: bool
-    folds: Mapping[str, FoldComparison]
-    profiles: ProfileComparison | None
-    instances: Mapping[str, InstanceTests]
-    absent: Mapping[str, str]
-
-
-@dataclass(frozen=True)
 class Comparison(Detailed):
     """What `compare` found. Tests compare `table` (larger is better) by net `flows`; `order` is
     best first but for what the `deciding` test separates; `absent` says why a part is missing."""
@@ -147,12 +133,17 @@ class Comparison(Detailed):
     doubts: tuple[str, ...]
     absent: Mapping[str, str]
     options: Choices
-    ground: Ground = field(repr=False)
 
     def reweighed(self, weights: Weights) -> Comparison:
         """The same with other weights: only what these change is made anew."""
-        options = {**self.options, "weights": weights}
-        return _comparison_by(self.ground, self.fusion.reweighed(weights), options)
+        return _comparison_by(
+            self.fusion.reweighed(weights),
+            {**self.options, "weights": weights},
+            None if self.redundancy is None else self.redundancy.correlation,
+            self.stability is not None,
+            self.absent,
+            **{part: getattr(self, part) for part in ("folds", "profiles", "instances")},
+        )
 
     @property
     def leader(self) -> str:
@@ -615,7 +606,6 @@ def compare(
         correlation = step(correlation_of(full))
     else:
         absent["redundancy"] = "needs at least two measures and three methods"
-    ground = Ground(correlation, order, bool(stability), by_fold, along, by_instance, absent)
     options = {
         "on": on,
         **fusion.options,
@@ -633,14 +623,22 @@ def compare(
         "over_folds": over_folds,
         "next_dataset": next_dataset,
     }
-    made = _comparison_by(ground, fusion, options)
+    beside = {"folds": by_fold, "profiles": along, "instances": by_instance}
+    made = _comparison_by(fusion, options, correlation, bool(stability), absent, **beside)
     progress(n, n)
     return made
 
 
-def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> Comparison:
-    """The comparison by these weights."""
-    study, full, absent = fusion.given, fusion.study, dict(ground.absent)
+def _comparison_by(
+    fusion: Fusion,
+    options: dict[str, Any],
+    correlation: pd.DataFrame | None,
+    examined: bool,
+    absent: Mapping[str, str],
+    **beside: Any,
+) -> Comparison:
+    """The comparison by these weights; `beside` are the parts that no weights change."""
+    study, full, absent = fusion.given, fusion.study, dict(absent)
     on, counted = options["on"], options["missing_is_failure"]
     table, ranks = _tested(fusion, on)
     there = study.select(None if on == FUSED else [on]).finished().reindex_like(table)
@@ -650,11 +648,10 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
     flows = table if on == FUSED else v_shape(table)
     chosen = {name: options[name] for name in ("alpha", "control", "seed")}
     tested = Tested(table.where(there), ranks, flows.where(there), **chosen)
-    tests = _tests(fusion, tested, ground, options, absent)
+    tests = _tests(fusion, tested, beside, options, absent)
     made = tests["deciding"]
-    order = ORDERS[made is not None and made.by_mean_ranks]
-    if ground.order is not None:
-        order = one_of(ground.order, "order", ORDERS)
+    order = options["order"] or ORDERS[made is not None and made.by_mean_ranks]
+    one_of(order, "order", ORDERS)
     scores = {"mean-value": flows.mean(), "mean-rank": -ranks.mean()}[order]
     pairs = [] if made is None else made.result.significant_pairs
     methods, turned = best_first(scores, pairs)
@@ -664,10 +661,10 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
     tests["letters"] = letters(groups, methods)
     warned = [str(w.message) for w in caught]
     redundant = None
-    if ground.correlation is not None:
-        redundant = redundancy(fusion, options["threshold"], ground.correlation)
+    if correlation is not None:
+        redundant = redundancy(fusion, options["threshold"], correlation)
     again = _retest(made, tested, there) if on == FUSED else None
-    sure = _stability(ground, fusion, again, options, absent) if ground.examined else None
+    sure = _stability(fusion, again, correlation, options, absent) if examined else None
     of = "rank" if order == "mean-rank" else "net flow"
     yardsticks = {"mean net flow": flows.mean(), "mean rank": -ranks.mean()}
     could_turn = []
@@ -694,13 +691,10 @@ def _comparison_by(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> C
         order=methods,
         redundancy=redundant,
         stability=sure,
-        folds=ground.folds,
-        profiles=ground.profiles,
-        instances=ground.instances,
         absent=absent,
         doubts=collected(full, fusion, tests, warned, could_turn, counted),
         options={**options, "order": order},
-        ground=ground,
+        **beside,
         **tests,
     )
 
@@ -714,7 +708,11 @@ def _retest(made: Posthoc | None, tested: Tested, there: pd.DataFrame) -> Retest
 
 
 def _stability(
-    ground: Ground, fusion: Fusion, again: Retest | None, options: Choices, absent: dict[str, str]
+    fusion: Fusion,
+    again: Retest | None,
+    correlation: pd.DataFrame | None,
+    options: Choices,
+    absent: dict[str, str],
 ) -> Stability | None:
     """How sure the fused ranking is; `absent` gets what cannot be said of it."""
     if len(fusion.study.measures) == 1:
@@ -723,7 +721,7 @@ def _stability(
     if len(fusion.study.methods) < 3:
         absent["stability.leave_one_out"] = "needs three methods"
     draws = options["n_draws"], options["seed"]
-    return Stability(fusion, fusion.given, again, ground.correlation, *draws)
+    return Stability(fusion, fusion.given, again, correlation, *draws)
 
 
 def _check_choices(
@@ -766,7 +764,7 @@ def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _tests(
-    fusion: Fusion, tested: Tested, ground: Ground, options: Choices, absent: dict[str, str]
+    fusion: Fusion, tested: Tested, beside: Choices, options: Choices, absent: dict[str, str]
 ) -> dict[str, Any]:
     """The fields of `Comparison` that hold tests over datasets, or by `_over_units`."""
     study, test, n = fusion.study, options["test"], len(tested.ranks)
@@ -786,20 +784,19 @@ def _tests(
     if not posthoc:
         absent |= dict.fromkeys(("friedman", "max_t", "nemenyi", "pairwise"), reason)
     deciding = next((one for one in posthoc if one.asked == test), None)
-    if n < datasets_needed(tested.alpha) and test == "max-t" and not study.unsure("repeat"):
-        beside = _over_units(ground, fusion, tested, on)
-        if beside:
-            deciding = beside[0]
-            posthoc = [*(posthoc if deciding.by_unit else []), *beside]
+    few = n < datasets_needed(tested.alpha) and not study.unsure("repeat")
+    if few and test == "max-t" and (over_units := _over_units(beside, fusion, tested, on)):
+        deciding = over_units[0]
+        posthoc = [*(posthoc if deciding.by_unit else []), *over_units]
     if deciding is not None:
         out["decision"] = f"{deciding.sentence}."
     return {**out, "posthoc": tuple(posthoc), "deciding": deciding}
 
 
-def _over_units(ground: Ground, fusion: Fusion, tested: Tested, on: str) -> list[Posthoc]:
+def _over_units(beside: Choices, fusion: Fusion, tested: Tested, on: str) -> list[Posthoc]:
     """Where datasets are too few: max-T by blocks of repeats, and signed ranks; else tests of each
     dataset, over the folds of several, or repeats where nothing else could decide."""
-    by_fold, study = ground.folds, fusion.study
+    by_fold, study = beside["folds"], fusion.study
     measures = study.measures if on == FUSED else [on]
     if study.repeats is not None:
         from mlflow_mleval.analysis.pairs_by_unit import flows_of_repeats
@@ -815,7 +812,7 @@ def _over_units(ground: Ground, fusion: Fusion, tested: Tested, on: str) -> list
         about_this = on == FUSED or all([*one.measures] == [on] for one in by_fold.values())
         decides = len(by_fold) >= MIN_DATASETS and about_this
         return [OverFolds(tested, by_fold)] if decides else []
-    tests = {} if ground.instances else tests_of_repeats(study, measures, tested.alpha)
+    tests = {} if beside["instances"] else tests_of_repeats(study, measures, tested.alpha)
     return [OverSeeds(tested, tests)] if tests else []
 
 

@@ -91,7 +91,7 @@ def test_other_weights_make_anew_only_what_they_change(on):
     before, fresh = compare(study, **options), compare(fuse(study, weights=weights), **options)
     after = before.reweighed(weights)
     assert after.report().to_dict() == fresh.report().to_dict() != before.report().to_dict()
-    assert after.ground is before.ground and after.folds is before.folds
+    assert after.folds is before.folds
     assert after.fusion.flows.by_measure is before.fusion.flows.by_measure
     assert after.reweighed("entropy").report().to_dict() == before.report().to_dict()
 
