@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -55,22 +55,15 @@ from mlflow_mleval.validation import (
     Stated,
     at_least_one,
     by_name,
+    known_keywords,
     of_kind,
     one_of,
     probability,
-    refuse_keywords,
     unique_names,
 )
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
-
-
-class Draws(TypedDict, total=False):
-    """How a test draws at random."""
-
-    n_resamples: int
-    seed: int
+    from typing_extensions import Self
 
 
 #: What gives a measure of every instance: a table with a column a measure, or a function that reads
@@ -193,6 +186,7 @@ class InstanceTests(PairTests):
         return f"on {count(self.n_instances, 'instance')}{clusters}{self.on_measures}"
 
 
+@known_keywords
 def instance_tests(
     methods: Mapping[Any, Source],
     measures: Iterable[str],
@@ -203,7 +197,8 @@ def instance_tests(
     blocks: ArrayLike | None = None,
     bounds: Stated = None,
     alpha: float = 0.05,
-    **draws: Unpack[Draws],
+    n_resamples: int = RESAMPLES,
+    seed: int = 0,
 ) -> InstanceTests:
     r"""Sign test, signed-rank test and permutation test of every pair of methods, on measures of
     the same instances.
@@ -254,10 +249,8 @@ def instance_tests(
         not know; no smaller than any that was seen. One number is for all of them.
     alpha : float
         Family-wise significance level.
-    n_resamples : int
-        Random swaps, 9,999 by default. The smallest p-value is 1 / (n_resamples + 1).
-    seed : int
-        0 by default.
+    n_resamples, seed : int
+        Random swaps, and their seed. The smallest p-value is 1 / (n_resamples + 1).
 
     Raises
     ------
@@ -276,9 +269,7 @@ def instance_tests(
     [True, False]
     """
     probability(alpha, "alpha")
-    refuse_keywords(instance_tests, draws, Draws.__annotations__)
-    n_resamples = at_least_one(draws.get("n_resamples", RESAMPLES), "n_resamples")
-    seed = draws.get("seed", 0)
+    at_least_one(n_resamples, "n_resamples")
     measures = list(measures)
     names = unique_names(measures, "measures", len(measures), "measures")
     if len(methods) < 2 or not names:
@@ -347,8 +338,17 @@ def instance_tests(
     tests = jointly({"": tests})[""]
     if blocks is None or clusters is not None:
         return tests
-    how: dict[str, Any] = {"minimize": minimize, "maximize": maximize, "bounds": bounds}
-    by_fold = instance_tests(methods, measures, clusters=blocks, alpha=alpha, **how, **draws)
+    by_fold = instance_tests(
+        methods,
+        measures,
+        minimize=minimize,
+        maximize=maximize,
+        clusters=blocks,
+        bounds=bounds,
+        alpha=alpha,
+        n_resamples=n_resamples,
+        seed=seed,
+    )
     return replace(tests, notes=(_fold_doubt(tests, by_fold), *tests.notes))
 
 
@@ -365,50 +365,45 @@ def _measured(
         raise ValueError(f"`bounds` must name measures that are compared, got {some(unknown)}.")
     if below := {m: bound for m, bound in stated.items() if not 0 < bound < np.inf}:
         raise ValueError(f"`bounds` must be above 0, got {below}.")
-    index, unit, n = None, None, 0
+    index, unit = None, None
     for measure, way in better.items():
-        values, index = _read(methods, measure, n, index)
-        n = len(values)
+        values, index = _read(methods, measure, index)
         if np.isnan(values).any(axis=1).all():
             text = f"`methods` must have values of {measure!r}, got no instance that all have."
             raise ValueError(f"{text} Leave it out.")
         if clusters is not None and unit is None:
-            unit = cluster_numbers(clusters, n, index)
+            unit = cluster_numbers(clusters, len(index), index)
         bound = _bound(measure, values, bounds)
         yield measure, -values if way == "min" else values, bound, unit
 
 
 def _read(
-    methods: Mapping[Any, Source], measure: str, n: int, index: pd.Index | None
-) -> tuple[Array, pd.Index | None]:
-    """One measure of all methods as finite numbers (or NaN), instances x methods, and the index of
-    the instances where they have one; both must be those of the measures before."""
+    methods: Mapping[Any, Source], measure: str, index: pd.Index | None
+) -> tuple[Array, pd.Index]:
+    """One measure of all methods as finite numbers (or NaN), instances x methods, and their index,
+    which must be that of the measures before."""
     columns = []
     for name, source in methods.items():
         try:
-            column = source(measure) if callable(source) else source[measure]
+            given = source(measure) if callable(source) else source[measure]
         except KeyError:
             raise ValueError(
                 f"`methods` must all have {measure!r}, but {name!r} has not. Leave one of the two "
                 "out."
             ) from None
-        values = np.asarray(column, dtype=float)
-        if values.ndim != 1 or np.isinf(values).any():
+        column = pd.Series(given, dtype=float)
+        if np.isinf(column).any():
+            raise ValueError(f"`methods` must be finite, got others of {measure!r} for {name!r}.")
+        index = column.index if index is None else index
+        if not index.equals(column.index):
             raise ValueError(
-                "`methods` must give one finite value an instance, got another of "
-                f"{measure!r} for {name!r}, of shape {values.shape}."
+                f"`methods` must have the same instances in the same order, got {len(column)} "
+                f"values of {measure!r} for {name!r} where others have {len(index)}, or another "
+                "index. Evaluate all methods on the same test set, or pass arrays if the order is "
+                "right."
             )
-        n = n or len(values)
-        own = column.index if isinstance(column, pd.Series) else index
-        index = own if index is None else index
-        if len(values) != n or (index is not None and not index.equals(own)):
-            raise ValueError(
-                f"`methods` must have the same instances in the same order, got {len(values)} "
-                f"values of {measure!r} for {name!r} where others have {n}, or another index. "
-                "Evaluate all methods on the same test set, or pass arrays if the order is right."
-            )
-        columns.append(values)
-    return np.column_stack(columns), index
+        columns.append(column)
+    return np.column_stack(columns), columns[0].index
 
 
 def _bound(measure: str, values: Array, bounds: Stated) -> float | None:
@@ -525,12 +520,8 @@ def _instance_doubts(
             Argument("bounds", (f"{names[0]}=NUMBER",)),
             "), guards against it.",
         )
-    for name, n in missing.items():
-        if n:
-            yield (
-                f"{count(n, 'instance')} without a value of {name} for some method "
-                f"{agree(n, 'was')} left out for all of them."
-            )
+    if lacking := some(f"{n:,} of {name}" for name, n in missing.items() if n):
+        yield f"Instances without a value for some method are left out for all: {lacking}."
     if 1 / changes > alpha:
         yield (
             f"No pair can be separated at alpha = {alpha:g} by {count(changes, 'change')} of sign, "
@@ -586,11 +577,10 @@ class RepeatTests(PairTests):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        doubts = [*self.notes]
-        untested = self.table["pvalue"].isna()
+        doubts, untested = [*self.notes], self.table["pvalue"].isna()
         for reason, rows in self.table[untested].groupby("doubt", sort=False):
             named = (f"{r.method_a} and {r.method_b} on {r.measure}" for r in rows.itertuples())
-            doubts.append(f"Not tested, because {reason}: {some(named, 6)}.")
+            doubts.append(f"Not tested, because {reason}: {some(named)}.")
         few = int(self.table["n"][~untested].min())
         if few < FEW_REPEATS:
             doubts.append(
@@ -686,7 +676,7 @@ def repeat_tests(
         n_repeats=n_repeats,
         same_split=same_split,
         error=error,
-        notes=(f"Repeats without a value were left out: {some(gaps, 6)}.",) if gaps else (),
+        notes=(f"Repeats without a value were left out: {some(gaps)}.",) if gaps else (),
     )
     return jointly({"": made})[""]
 
@@ -727,9 +717,7 @@ def _welch(tables: Sequence[pd.DataFrame], sign: Array) -> dict[str, Array]:
         f"fewer than {FEW_REPEATS} repeats": fewest < FEW_REPEATS,
     }
     columns = {
-        "n": fewest.astype(int),
-        "n_a": n[a].astype(int),
-        "n_b": n[b].astype(int),
+        **{"n": fewest.astype(int), "n_a": n[a].astype(int), "n_b": n[b].astype(int)},
         "mean_a": mean[a],
         "mean_b": mean[b],
         "difference": difference,
