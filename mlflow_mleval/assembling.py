@@ -216,29 +216,26 @@ def compared_answers(
 ) -> tuple[SelectedAnswers, dict[str, AnswerComparison], dict[str, Any]]:
     """The answers of a selection; by data set, what they say by these options of the tests, or why
     that is unknown. Measures that were named have to have a direction."""
-    from mlflow_mleval.analysis.answer_comparison import compare_all_answers
+    from mlflow_mleval.analysis.answer_comparison import compare_answers
+    from mlflow_mleval.analysis.pairs import on_each
     from mlflow_mleval.store.run_answers import load_answers
 
     how = asked_answers(choices)
     with stage("reading answers", "runs") as step:
         asked = load_answers(selection, **how, measures=measures, most=most, progress=step)
     say("comparing the answers …")
-    absent: dict[str, Any] = dict(asked.absent)
-    found = compare_all_answers(
-        asked.found,
-        absent,
-        minimize=[m.removesuffix(MEAN) for m in selection.minimize],
-        maximize=[m.removesuffix(MEAN) for m in selection.maximize],
-        directions=selection.directions,
-        named=measures is not None,
-        grades=how["grades"],
+    options = {
+        "minimize": [m.removesuffix(MEAN) for m in selection.minimize],
+        "maximize": [m.removesuffix(MEAN) for m in selection.maximize],
+        "ways": selection.directions,
+        "named": measures is not None,
+        "grades": how["grades"],
         **options,
-    )
-    tests = {
-        dataset: replace(one, notes=tuple(worded(note, word) for note in one.notes))
-        for dataset, one in found.items()
     }
-    return asked, tests, absent
+    tests, failed = on_each(asked.found, lambda d: compare_answers(asked.found[d], **options))
+    for dataset, one in tests.items():
+        tests[dataset] = replace(one, notes=tuple(worded(note, word) for note in one.notes))
+    return asked, tests, {**asked.absent, **failed}
 
 
 def _answers_by_dataset(

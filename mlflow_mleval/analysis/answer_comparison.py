@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial, reduce
+from functools import partial
 from itertools import chain
 from statistics import NormalDist
 from typing import Any, ClassVar, TypeAlias
@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.pairs import PAIR, on_each, one_table, possible_ranks
+from mlflow_mleval.analysis.pairs import PAIR, one_table, possible_ranks
 from mlflow_mleval.analysis.pairs_by_unit import InstanceTests, instance_tests
 from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.errors import (
@@ -82,7 +82,7 @@ def aligned(
         rows = a.values.index.isin(common)
         alike[method] = replace(a, values=a.values.loc[rows, measures], about=a.about.loc[rows])
     notes = [*chain.from_iterable(a.notes for a in every), *notes, *_differing(answers, measures)]
-    notes += _repeated_or_empty(alike, asked_of, len(common))
+    notes += _repeated_or_empty(alike, asked_of)
     return Units(
         "answers",
         {m: a.values.groupby(level=0).mean().reindex(common) for m, a in alike.items()},
@@ -94,11 +94,8 @@ def aligned(
     )
 
 
-def _repeated_or_empty(
-    answers: Mapping[str, Answers], asked_of: str | None, n_questions: int
-) -> list[str]:
+def _repeated_or_empty(answers: Mapping[str, Answers], asked_of: str | None) -> Iterator[str]:
     """What to tell of answers without a value, and of questions that have several answers."""
-    notes = []
     lacking = [
         f"{measure} of {method}: {gaps:,} of {len(a.values):,}"
         for method, a in answers.items()
@@ -107,43 +104,42 @@ def _repeated_or_empty(
         if gaps
     ]
     if lacking:
-        notes.append(f"Without a value, for its scorer failed or gave none: {some(lacking)}.")
+        yield f"Without a value, for its scorer failed or gave none: {some(lacking)}."
     if any(a.values.index.has_duplicates for a in answers.values()):
         numbers = some(f"{method}: {len(a.values):,} answers" for method, a in answers.items())
-        notes.append(
-            f"Some of the {n_questions:,} questions were answered more than once ({numbers}); a "
-            "question counts once, with its mean."
+        yield (
+            f"Some questions were answered more than once ({numbers}); a question counts once, "
+            "with its mean."
         )
-    return notes
 
 
 def _common(
     answers: Mapping[str, Answers], shared: bool, asked_of: str | None
 ) -> tuple[pd.Index, list[str]]:
     """The questions that all methods answered, or one of them; and notes on answers that lack."""
-    questions = {method: a.values.index.unique() for method, a in answers.items()}
-    first, *others = questions.values()
-    every = len(first.append(others).unique())
-    common = reduce(pd.Index.intersection, questions.values()).sort_values()
+    there = pd.DataFrame({m: a.values.groupby(level=0).size() for m, a in answers.items()}).notna()
+    common = there.index[there.all(axis=1)].sort_values()
     if not len(common):
         raise IncomparableRunsError(
-            f"{some(answers)} share none of their {every:,} instances. Choose runs on the "
+            f"{some(answers)} share none of their {len(there):,} instances. Choose runs on the "
             "same data, or say what identifies an instance (`instance_by`)."
         )
-    gaps = [f"{m}: {a.lost:,} of {a.counted:,} answers" for m, a in answers.items() if a.lost]
-    gone = [f"{m}: {every - len(q):,} of {every:,}" for m, q in questions.items() if len(q) < every]
     notes = []
+    gaps = [f"{m}: {a.lost:,} of {a.counted:,} answers" for m, a in answers.items() if a.lost]
     if gaps:
         notes.append(f"The store has lost answers of {some(gaps)}; no verdict is about them.")
-    if asked_of in questions:
-        common = questions[asked_of]
+    if (asked := answers.get(asked_of or "")) is not None:
+        common = asked.values.index.unique()
         _check_means({m: a for m, a in answers.items() if m != asked_of}, common)
         return common, notes
-    if gone:
-        known = f"{len(common):,} of {every:,} instances are known for all methods"
-        notes.append(f"{known}, and no others are compared; missing in {some(gone)}.")
+    if len(common) < len(there):
+        gone = [f"{m}: {n:,} of {len(there):,}" for m, n in (~there).sum().items() if n]
+        notes.append(
+            f"{len(common):,} of {len(there):,} instances are known for all methods, and no others "
+            f"are compared; missing in {some(gone)}."
+        )
     losses = (a.lost / (a.lost + len(a.values)) for a in answers.values())
-    if max(1 - len(common) / every, *losses) > MOST_LOST and not shared:
+    if max(1 - len(common) / len(there), *losses) > MOST_LOST and not shared:
         rest = "What is left may differ from what is lost. Evaluate again, or compare on the shared"
         text = " ".join([*notes, rest, "instances ("])
         raise MissingResultsError(Message(text, Argument("shared", True), ")."))
@@ -162,25 +158,23 @@ def _check_means(answers: Mapping[str, Answers], asked: pd.Index) -> None:
             )
 
 
-def _differing(answers: Mapping[str, Answers], measures: Sequence[str]) -> list[str]:
+def _differing(answers: Mapping[str, Answers], measures: Sequence[str]) -> Iterator[str]:
     """What to tell where methods answered other data, or were scored in other ways."""
-    notes = []
     digests = grouped((a.digest, method) for method, a in answers.items() if a.digest)
     if len(digests) > 1:
         by_digest = "; ".join(f"{digest}: {some(of, 5)}" for digest, of in digests.items())
-        notes.append(
+        yield (
             f"Other data: the digests differ ({by_digest}); the questions compared are the same, "
             "what was expected may not be."
         )
     versions = grouped(pair for a in answers.values() for pair in a.scorers.items() if pair[1])
     if changed := [measure for measure, given in versions.items() if len({*given}) > 1]:
-        notes.append(
+        yield (
             f"The methods were scored by other versions of the scorer on {some(changed)}: a "
             "difference may be the scorer's."
         )
     if apart := sorted({m for a in answers.values() for m in a.values} - {*measures}):
-        notes.append(f"Not known for all methods and left out: {some(apart)}.")
-    return notes
+        yield f"Not known for all methods and left out: {some(apart)}."
 
 
 def unclear(measure: str, words: Sequence[object]) -> str:
@@ -279,8 +273,9 @@ def compare_answers(
     n_resamples: int = 9_999,
     seed: int = 0,
 ) -> AnswerComparison:
-    """Compare methods on all that they answered. `bounds` are the largest differences of measures
-    without a range; `difference` is the one that matters, by default the one seen."""
+    """Compare methods on all that they answered. Measures without a direction are left out, unless
+    they were `named`. `bounds` are the largest differences of measures without a range;
+    `difference` is the one that matters, by default the one seen."""
     groups = None if cluster is None else answered.column(cluster)
     if cluster in answered.measures:
         measures = [m for m in answered.measures if m != cluster]
@@ -331,25 +326,6 @@ def ranges_known(answered: Units, grades: Grades) -> Ranges:
     return ranges
 
 
-def compare_all_answers(
-    found: Mapping[str, Units],
-    absent: dict[str, Any],
-    *,
-    minimize: Iterable[str] = (),
-    maximize: Iterable[str] = (),
-    directions: str = "declared",
-    named: bool = False,
-    **options: Any,
-) -> dict[str, AnswerComparison]:
-    """`compare_answers` of every data set, corrected over all of them; `absent` gets the errors.
-    Measures without a direction are left out, unless they were `named`."""
-    sides = {"minimize": [*minimize], "maximize": [*maximize]}
-    options |= {**sides, "ways": directions, "named": named}
-    tests, failed = on_each(found, lambda dataset: compare_answers(found[dataset], **options))
-    absent |= failed
-    return tests
-
-
 def _column_of_answers(answers: Mapping[str, Answers], keys: pd.Index, column: str) -> pd.Series:
     """What a column says of each question, as the answers of all methods agree."""
     tables = [(m, table) for m, a in answers.items() for table in (a.about, a.values)]
@@ -389,26 +365,23 @@ def directed(
     """The measures whose better way is known (declared, of the registry or by themselves; proposed
     where `ways` says so), that way, and notes; `named` ones must have one, others are left out."""
     declared = {*minimize, *maximize, *MEASURES}
-    undeclared = [m for m in answered.measures if m not in declared]
-    own, proposed = _by_themselves(answered, undeclared)
-    notes, taken = list[str](), own
+    own, proposed = _by_themselves(answered, [m for m in answered.measures if m not in declared])
+    notes, granted, taken = list[str](), list[Message](), own
     if ways == "proposed" and proposed:
         taken = own | proposed
         notes.append(f"Directions taken as proposed: {_sides(proposed)}.")
-    if unknown := [m for m in undeclared if m not in taken]:
+    if unknown := [m for m in answered.measures if m not in {*declared, *taken}]:
         if named or len(unknown) == len(answered.measures):
-            suggested = {m: proposed[m] for m in unknown if m in proposed}
             text = f"no direction is known for {some(unknown)}."
-            raise UndirectedError(text, UndirectedError.ways_for(unknown, suggested, named))
+            raise UndirectedError(text, UndirectedError.ways_for(unknown, proposed, named))
         notes.append(Message(f"Left out, for no direction is known: {some(unknown)}", *DECLARED))
+    if own:
+        text = f"Taken for granted: {_sides(own)}. Declare it ("
+        either = Argument("minimize"), ", ", Argument("maximize")
+        granted.append(Message(text, *either, ") if that is wrong."))
     measures = [m for m in answered.measures if m not in unknown]
-    sides = grouped((way, m) for m, way in taken.items())
-    better = directions(
-        measures, [*minimize, *sides.get("min", ())], [*maximize, *sides.get("max", ())]
-    )
-    text = f"Taken for granted: {_sides(own)}. Declare it ("
-    either = Argument("minimize"), ", ", Argument("maximize")
-    granted = [Message(text, *either, ") if that is wrong.")] if own else []
+    known = directions([m for m in measures if m not in taken], minimize, maximize)
+    better = {m: taken.get(m) or known[m] for m in measures}
     answered = replace(answered, measures=measures, notes=(*answered.notes, *notes))
     return answered, better, granted
 
