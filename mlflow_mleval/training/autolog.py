@@ -386,24 +386,20 @@ class FitClock:
         self, fit: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any
     ) -> tuple[Any, float]:
         """What the fit returns, and its seconds without those of MLflow."""
-        outer = getattr(self._local, "fit", None)
         self._local.fit = own = _Fit(time.perf_counter())
         try:
             result = fit(estimator, *args, **kwargs)
-            own.note()
+            own.note(0)
             return result, own.seconds
         finally:
-            self._local.fit = outer
+            self._local.fit = None
 
     def __getattr__(self, name: str) -> Any:
-        announce, change = getattr(self._before, name), _CHANGES.get(name)
+        announce = getattr(self._before, name)
 
         def passed_on(*announced: Any) -> None:
-            fit = getattr(self._local, "fit", None)
-            if fit is not None and change is not None:
-                fit.note()
-                with suppress(IndexError):
-                    change(fit.wrappers)
+            if fit := getattr(self._local, "fit", None):
+                fit.note(_CHANGES.get(name, 0))
             announce(*announced)
 
         return passed_on
@@ -411,28 +407,29 @@ class FitClock:
 
 @dataclass
 class _Fit:
-    """A fit that goes on: its seconds, and whether MLflow's wrappers are at work."""
+    """A fit that goes on: its seconds, and how many of MLflow's wrappers are at work."""
 
     _last: float  #: when it was begun, or counted last
     seconds: float = 0.0
-    wrappers: list[bool] = field(default_factory=list)
+    _wrappers: int = 0
 
-    def note(self) -> None:
+    def note(self, change: int) -> None:
         """Count the time since the last change."""
         now = time.perf_counter()
-        if not any(self.wrappers):
+        if self._wrappers <= 0:
             self.seconds += now - self._last
         self._last = now
+        self._wrappers += change
 
 
-#: What each announcement of MLflow says of its wrappers that are at work.
-_CHANGES: dict[str, Callable[[list[bool]], object]] = {
-    "log_patch_function_start": lambda stack: stack.append(True),
-    "log_original_function_start": lambda stack: stack.__setitem__(-1, False),
-    "log_original_function_success": lambda stack: stack.__setitem__(-1, True),
-    "log_original_function_error": list.pop,  # nothing is announced after it
-    "log_patch_function_success": list.pop,
-    "log_patch_function_error": list.pop,
+#: By how many more of MLflow's wrappers are at work, and no original function, after what it
+#: announces; after the error of an original it announces nothing more.
+_CHANGES = {
+    "log_patch_function_start": 1,
+    "log_original_function_start": -1,
+    "log_original_function_success": 1,
+    "log_patch_function_success": -1,
+    "log_patch_function_error": -1,
 }
 
 
@@ -526,7 +523,7 @@ class SklearnAutolog:
         """Whether this is a classification, of label sets or of one label; why not is said once."""
         try:
             regressor, classifier = is_regressor(estimator), is_classifier(estimator)
-            labels, columns = estimators.labels_of(Y), (*np.shape(Y), 0)[1]
+            labels, several = estimators.labels_of(Y), np.ndim(Y) == 2
         except Exception:  # no estimator: scikit-learn will say so
             return False
         if not regressor and (isinstance(labels, int) or (classifier and labels is not None)):
@@ -535,7 +532,7 @@ class SklearnAutolog:
         if regressor:
             why = "it is a regressor, and mleval evaluates classifiers; MLflow's own logs it"
         text = f"nothing is logged of {type(estimator).__name__}: {why}."
-        if (regressor or (classifier and columns > 1)) and text not in self._said:
+        if (regressor or (classifier and several)) and text not in self._said:
             self._said.add(text)
             self.sink.warn(text)
         return False
@@ -667,20 +664,15 @@ class SklearnAutolog:
         X, Y, splits = call["X"], call["y"], call["cv"].splits
 
         def folds(labels: Any) -> Folds:
-            y_score, y_pred, is_probability = None, None, True
             of_sets = isinstance(labels, int)
             if way == "predict":
-                y_pred = estimators.predicted(result, labels)
+                whole = Predictions(None, estimators.predicted(result, labels))
             else:
-                own = list(map(np.unique, np.asarray(Y).T)) if of_sets else labels
-                y_score, is_probability = estimators.scored(result, way, own, labels)
-                y_pred = y_score > SCORE_METHODS[way] if of_sets else None
-            predictions = []
-            for _, test in splits:
-                score = None if y_score is None else y_score[test]
-                pred = None if y_pred is None else y_pred[test]
-                predictions.append(Predictions(score, pred, is_probability=is_probability))
-            return predictions, splits, None
+                own = [*map(np.unique, np.asarray(Y).T)] if of_sets else labels
+                score, is_probability = estimators.scored(result, way, own, labels)
+                pred = score > SCORE_METHODS[way] if of_sets else None
+                whole = Predictions(score, pred, is_probability=is_probability)
+            return [whole.of_rows(test) for _, test in splits], splits, None
 
         self._log_folds("a cross-validated prediction", call["estimator"], X, Y, folds)
         return result

@@ -46,6 +46,11 @@ class Predictions:
     without_score: str = ""  #: why there are no scores
     is_probability: bool = True  #: of the scores of one label
 
+    def of_rows(self, rows: Any) -> Predictions:
+        """What it says about some of the instances."""
+        score, pred = (None if side is None else side[rows] for side in (self.y_score, self.y_pred))
+        return replace(self, y_score=score, y_pred=pred)
+
     def evaluated(self, truth: Any, **options: Any) -> Evaluation:
         """Their evaluation, with the options of `evaluate`."""
         if is_vector(truth) and not self.is_probability:
