@@ -15,7 +15,6 @@ from mlflow_mleval.analysis.pairs import components
 from mlflow_mleval.analysis.posthoc.max_t import MaxTResult, Posthoc, Tested, critical, max_t
 from mlflow_mleval.analysis.promethee import (
     DOMINANT,
-    LARGEST,
     NO_FLOW,
     PREFERENCES,
     TIE,
@@ -26,8 +25,10 @@ from mlflow_mleval.analysis.promethee import (
     Threshold,
     WeighedFlows,
     Weights,
+    blocks_of,
     checked,
     flows_by_measure,
+    lost,
     tied_places,
     tied_ranks,
 )
@@ -175,8 +176,9 @@ def study_flows(
     """Flows by each measure of a completed study, before any weights."""
     matrices = study_cells(study)
     methods, measures = pd.Index(study.methods), study.values.columns
-    for matrix in matrices[~(np.abs(matrices) < LARGEST).all(axis=(1, 2))]:
-        checked(pd.DataFrame(matrix, methods, measures))  # which names the cells
+    for i, matrix in enumerate(matrices):
+        if i == 0 or lost(matrix).any() or not np.isfinite(matrix).all():
+            checked(pd.DataFrame(matrix, methods, measures))
     return flows_by_measure(matrices, methods, measures, study.minimize, preference, **thresholds)
 
 
@@ -259,11 +261,14 @@ def correlation_of(study: Study) -> pd.DataFrame:
             f"`study` must hold at least three methods, got {values.shape[1]}. Add methods."
         )
     measures = study.values.columns
-    varies = np.ptp(values, axis=1) > NOISE * np.abs(values).max(axis=1)
-    centred = np.where(varies[:, None], values - values.mean(axis=1, keepdims=True), 0.0)
-    length = np.linalg.norm(centred, axis=1, keepdims=True)
-    centred = np.divide(centred, length, out=centred, where=length > 0)
-    mean = np.abs(np.clip(centred.swapaxes(1, 2) @ centred, -1, 1).mean(axis=0))
+    total = np.zeros((len(measures), len(measures)))
+    for part in blocks_of(values):
+        of_part = values[part]
+        varies = np.ptp(of_part, axis=1) > NOISE * np.abs(of_part).max(axis=1)
+        centred = np.where(varies[:, None], of_part - of_part.mean(axis=1, keepdims=True), 0.0)
+        centred /= np.where(varies, np.sqrt((centred**2).sum(axis=1)), 1.0)[:, None]
+        total += np.clip(centred.swapaxes(1, 2) @ centred, -1, 1).sum(axis=0)
+    mean = np.abs(total) / len(values)
     np.fill_diagonal(mean, 1.0)
     return pd.DataFrame(mean, measures, measures)
 
@@ -373,6 +378,12 @@ class Sensitivity:
         return pd.concat(tables, ignore_index=True)[[*names, "method", *tables[0].columns[1:4]]]
 
 
+_INTERVAL_COLUMNS = [
+    *("weight", "weight_low", "weight_high", "rival_low", "rival_high"),
+    *("order_weight_low", "order_weight_high"),
+]
+
+
 def _share_where_crossed(now: Array, there: Array) -> Array:
     """At which share of the way differences reach or leave zero; infinity where they do not."""
     now, there = _clean(now), _clean(there)
@@ -467,20 +478,19 @@ class Stability:
                 order = _share_where_crossed(mean[:-1] - mean[1:], there[:-1] - there[1:])
                 leads = mean[lead, None] - mean, there[lead, None] - there
                 share = _share_where_crossed(*leads).min(initial=np.inf)
-                rival = None
+                row[f"rival_{side}"] = None
                 if share <= 1:
                     beyond = mean + min(share + 1e-9, 1.0) * (there - mean)
                     ahead = np.flatnonzero(_clean(beyond.max() - beyond) == 0)
-                    rival = methods[[*np.setdiff1d(ahead, lead), *ahead][0]]
-                row[f"rival_{side}"] = rival
+                    new = np.setdiff1d(ahead, lead)
+                    row[f"rival_{side}"] = methods[new[0] if len(new) else ahead[0]]
                 to = limit - weight
                 row[f"weight_{side}"] = weight + min(float(share), 1.0) * to
                 row[f"order_weight_{side}"] = weight + float(order.min(initial=1.0)) * to
             rows[measure] = row
-        sides = ("low", "high")
-        moved = [f"{of}_{side}" for of in ("weight", "rival", "order_weight") for side in sides]
-        table = pd.DataFrame.from_dict(rows, orient="index", dtype=object)[["weight", *moved]]
-        return table.astype({name: float for name in table if "rival" not in name})
+        table = pd.DataFrame(list(rows.values()), list(rows), _INTERVAL_COLUMNS, dtype=object)
+        numbers = [name for name in _INTERVAL_COLUMNS if "rival" not in name]
+        return table.astype(dict.fromkeys(numbers, float))
 
     @cached_property
     def smallest_change(self) -> pd.Series | None:
@@ -503,16 +513,18 @@ class Stability:
         mean = _by_measure(self.fusion, methods)[0].mean(axis=0)
         m, n_measures = mean.shape
         rng = np.random.default_rng(self.seed)
-        counts = np.zeros((m, m + 1))
+        counts = np.zeros((m, m))
         for part in slices(n_resamples, max(CHUNK // m, 1)):
             weights = rng.dirichlet(np.ones(n_measures), size=part.stop - part.start)
             best, worst = tied_places(-weights @ mean.T)
-            share = 1 / (worst - best + 1)
-            # a share begins with the best place and ends after the worst
-            np.add.at(counts, (np.arange(m), best), share)
-            np.add.at(counts, (np.arange(m), worst + 1), -share)
-        shares = counts.cumsum(axis=1)[:, :m] / n_resamples
-        return pd.DataFrame(shares, methods, pd.RangeIndex(1, m + 1, name="rank"))
+            tied = worst - best + 1
+            shares = np.zeros(m * m)
+            for further in range(int(tied.max())):
+                draw, method = np.nonzero(tied > further)
+                place = method * m + best[draw, method] + further
+                np.add.at(shares, place, 1 / tied[draw, method])
+            counts += shares.reshape(m, m)
+        return pd.DataFrame(counts / n_resamples, methods, pd.RangeIndex(1, m + 1, name="rank"))
 
     @cached_property
     def leave_one_out(self) -> LeaveOneOut | None:

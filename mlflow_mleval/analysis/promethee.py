@@ -26,7 +26,8 @@ from mlflow_mleval.validation import Array, Bools, Places, in_pandas, known_keyw
 # Where a run ends is decided by the predicate that the definition uses, ``a - b > threshold`` on
 # floating-point numbers. ``b < a - threshold`` is not the same: with values of one or two decimals
 # it moves whole groups of ties. The rounded difference is monotone in `b`, so the index found by
-# `searchsorted` is moved until the real predicate holds.
+# `searchsorted` can be checked with the real predicate and, where it fails, found again by
+# bisection.
 #
 # Inside, u are the r distinct values in rising order; n[i] methods are below u[i], and n[r] = m.
 
@@ -107,6 +108,8 @@ def tied_places(values: Array) -> tuple[Places, Places]:
     place = np.arange(values.shape[-1])
     back = np.empty_like(order)
     np.put_along_axis(back, order, np.broadcast_to(place, order.shape), axis=-1)
+    if new.all():  # nobody ties
+        return back, back
     first, last = ends_of_runs(new)
     return np.take_along_axis(first, back, axis=-1), np.take_along_axis(last, back, axis=-1)
 
@@ -124,13 +127,23 @@ def ends_of_runs(new: Bools) -> tuple[Places, Places]:
 
 def _below(u: Array, threshold: float) -> Places:
     """For each i: how many k have u[i] - u[k] > threshold. They are the first ones."""
+    if threshold == 0:
+        return np.arange(len(u))
     if threshold >= u[-1] - u[0]:
         return np.zeros(len(u), dtype=np.intp)
     count = np.searchsorted(u, u - threshold)
-    while (more := u - u[count] > threshold).any():
-        count += more
-    while (less := (count > 0) & (u - u[count - 1] <= threshold)).any():
-        count -= less
+    wrong = (u - u[count] > threshold) | ((count > 0) & (u - u[count - 1] <= threshold))
+    if wrong.any():
+        x = u[wrong]
+        slack = 4 * np.finfo(float).eps * (np.abs(x) + threshold)
+        low = np.searchsorted(u, x - threshold - slack)
+        high = np.searchsorted(u, x - threshold + slack, side="right")
+        while (open_ := low < high).any():
+            middle = (low + high) // 2
+            more = open_ & (x - u[np.minimum(middle, len(u) - 1)] > threshold)
+            low = np.where(more, middle + 1, low)
+            high = np.where(open_ & ~more, middle, high)
+        count[wrong] = low
     return count
 
 
@@ -231,8 +244,6 @@ PREFERENCES: Mapping[str, Mapping[str, int]] = {
 }
 WEIGHTS = ("entropy", "equal")
 THRESHOLDS = ("q", "p", "s")
-#: Values below this have differences that floats can hold.
-LARGEST = np.finfo(float).max / 2
 #: A weight above this is reported: one measure then outvotes all others together.
 DOMINANT = 0.5
 NO_FLOW = (
@@ -249,7 +260,7 @@ class Function(NamedTuple):
     """The preference function of a measure, and its thresholds as far as they were given."""
 
     name: str
-    given: dict[str, float]
+    given: Mapping[str, float | None]
 
 
 @dataclass(frozen=True)
@@ -404,24 +415,28 @@ class FlowsByMeasure:
     def weigh(self, weights: Weights = "entropy", drop_constant: bool = False) -> WeighedFlows:
         """The flows fused; options as in `promethee`."""
         if isinstance(weights, str) and weights == "entropy":
-            low = self.values.min(axis=2, keepdims=True)
-            high = self.values.max(axis=2, keepdims=True)
-            x = np.where(self.turned[:, None], high - self.values, self.values - low)
-            x = np.divide(x, high - low, out=np.ones_like(x), where=high > low)
-            x /= x.sum(axis=2, keepdims=True)
-            e = np.exp(x)
-            entropy = (x * np.e / e + (1 - x) * e - 1).mean(axis=2) / np.expm1(0.5)
-            information = np.maximum(1 - entropy, 0)  # that values carry by measure
+            parts = []
+            for part in blocks_of(self.values):  # the information that values carry by measure
+                values = self.values[part]
+                low, high = values.min(axis=2, keepdims=True), values.max(axis=2, keepdims=True)
+                x = np.where(self.turned[:, None], high - values, values - low)
+                x = np.where(high > low, x / np.where(high > low, high - low, 1), 1.0)
+                x /= x.sum(axis=2, keepdims=True)
+                e = np.exp(x)
+                most = np.expm1(0.5) * x.shape[2]
+                entropy = (x * np.e / e + (1 - x) * e - 1).sum(axis=2) / most
+                parts.append(np.maximum(1 - entropy, 0))
+            information = np.concatenate(parts)
             total = information.sum(axis=1, keepdims=True)
-            equal = np.full_like(information, 1 / len(self.measures))
-            share = np.divide(information, total, out=equal, where=total > 0)
+            equal = 1 / len(self.measures)
+            share = np.where(total > 0, information / np.where(total > 0, total, 1), equal)
         else:
             share = np.tile(_given(weights, self.measures), (len(self.values), 1))
         if drop_constant:
             varying = np.where(self.constant, 0, share)
             total = varying.sum(axis=1, keepdims=True)
             # as they are where every measure is constant
-            share = np.divide(varying, total, out=share, where=total > 0)
+            share = np.where(total > 0, varying / np.where(total > 0, total, 1), share)
         plus, minus = ((share[:, None] @ flow)[:, 0] for flow in (self.up, self.down))
         return WeighedFlows(self, share, plus, minus)
 
@@ -442,7 +457,9 @@ class FlowsByMeasure:
         d = self.values - self.values[..., [method]]
         d[:, self.turned] *= -1
         flows = np.stack([self.up, self.down])
-        changed = ~((limits == self.limits) | np.isnan(limits)).all(axis=0)
+        changed = ~((limits == self.limits) | np.isnan(limits)).all(axis=0) | (
+            self.constant != (np.ptp(left, axis=2) == 0)
+        )
         for function in {f.name for f in self.functions}:
             own = np.array([f.name == function for f in self.functions])
             q, p, s = np.where(self.constant[:, own], 1.0, self.limits[:, :, own])[..., None]
@@ -523,8 +540,15 @@ def flows_by_measure(
     ranges = np.ptp(values, axis=2)
     limits = _limits(functions, ranges)
     up, down = np.zeros((2, *values.shape))
-    _fill(up, down, values, turned, functions, limits, ranges > 0)
+    for part in blocks_of(values):
+        given = values[part], turned, functions, limits[:, part], ranges[part] > 0
+        _fill(up[part], down[part], *given)
     return FlowsByMeasure(methods, measures, values, turned, functions, limits, up, down)
+
+
+def blocks_of(values: Array) -> Iterable[slice]:
+    """Datasets that are looked at together, so that memory is bounded."""
+    return slices(len(values), max(1, CELLS // (values.shape[1] * values.shape[2])))
 
 
 def _fill(
@@ -565,14 +589,27 @@ def checked(table: pd.DataFrame | ArrayLike) -> pd.DataFrame:
             f"`table` must hold numbers, got others in {_in_ticks(other)}. Convert or drop them."
         )
     table = table.astype(float)
-    wrong = np.argwhere(~(np.abs(table.to_numpy()) < LARGEST))
-    if len(wrong):
-        cells = some(f"{table.index[i]} / {table.columns[j]}" for i, j in wrong)
+    finite = np.isfinite(table.to_numpy())
+    if not finite.all():
+        wrong = table.stack(future_stack=True)[~finite.ravel()]
+        cells = some(f"{method} / {measure} ({x})" for (method, measure), x in wrong.items())
         raise ValueError(
             f"`table` must hold finite numbers, got {len(wrong)} that are not: {cells}. Fill them "
             "by a policy for missing values, or leave the method or the measure out."
         )
+    if (bad := lost(table.to_numpy())).any():
+        raise ValueError(
+            "`table` must have ranges that floats can hold, not that of "
+            f"{_in_ticks(table.columns[bad])}. Rescale it."
+        )
     return table
+
+
+def lost(matrix: Array) -> Bools:
+    """By column: whether its range is too wide or too narrow for floats."""
+    with np.errstate(over="ignore"):
+        ranges = np.ptp(matrix, axis=0)
+    return (ranges == np.inf) | ((ranges > 0) & (ranges < np.finfo(float).tiny))
 
 
 def _known(given: Collection[Any], measures: pd.Index, argument: str, every: str = "") -> None:
@@ -617,41 +654,34 @@ def _given(weights: Weights, measures: pd.Index) -> Array:
 
 
 def _functions(
-    preference: Preference, thresholds: Mapping[str, Threshold], measures: pd.Index
+    preference: Preference, given: Mapping[str, Threshold], measures: pd.Index
 ) -> tuple[Function, ...]:
     """The preference functions with the thresholds that were given, all checked."""
     for_all = isinstance(preference, str)
     by_measure: Any = dict.fromkeys(measures, preference) if for_all else preference
     _known(by_measure, measures, "preference", every="a function")
-    chosen = {
-        name: Function(one_of(by_measure[name], "preference", PREFERENCES), {}) for name in measures
-    }
-    for key, value in thresholds.items():
-        if value is None:
-            continue
-        users = [name for name in measures if for_all or key in PREFERENCES[chosen[name].name]]
-        given = value if isinstance(value, Mapping) else dict.fromkeys(users, value)
-        _known(given, measures, key)
-        least = {"q": 0.0}.get(key, np.finfo(float).tiny)  # q alone may be zero
-        for name, number in given.items():
-            if key not in PREFERENCES[chosen[name].name]:
-                raise ValueError(
-                    f"`{key}` is not a threshold of {chosen[name].name!r}, the preference function "
-                    f"of {str(name)!r}."
-                )
-            if not least <= number < np.inf:
-                raise ValueError(
-                    f"`{key}` must be a positive number (`q` may be zero), got {number!r} for "
-                    f"{str(name)!r}."
-                )
-            chosen[name].given[key] = float(number)
-    for name, (_, given) in chosen.items():
-        if given.get("q", 0) > given.get("p", np.inf):
+    functions = {name: one_of(by_measure[name], "preference", PREFERENCES) for name in measures}
+    for key, value in given.items():
+        everywhere = measures if for_all and value is not None else ()
+        concerned = value if isinstance(value, Mapping) else everywhere
+        _known(concerned, measures, key)
+        if idle := [name for name in concerned if key not in PREFERENCES[functions[name]]]:
             raise ValueError(
-                f"`p` must not be smaller than `q`, got p={given['p']}, q={given['q']} for "
-                f"{str(name)!r}."
+                f"`{key}` is not a threshold of {functions[idle[0]]!r}, the preference function "
+                f"of {_in_ticks(idle)}."
             )
-    return tuple(chosen.values())
+    chosen = []
+    for name in measures:
+        fixed = {
+            key: _threshold_of(given.get(key), key, name) for key in PREFERENCES[functions[name]]
+        }
+        q, p = fixed.get("q"), fixed.get("p")
+        if q is not None and p is not None and q > p:
+            raise ValueError(
+                f"`p` must not be smaller than `q`, got p={p}, q={q} for {str(name)!r}."
+            )
+        chosen.append(Function(functions[name], fixed))
+    return tuple(chosen)
 
 
 def _limits(functions: Sequence[Function], ranges: Array) -> Array:
@@ -659,14 +689,30 @@ def _limits(functions: Sequence[Function], ranges: Array) -> Array:
     limits = np.full((len(THRESHOLDS), *ranges.shape), np.nan)
     for j, (name, given) in enumerate(functions):
         for key, part in PREFERENCES[name].items():
-            limits[THRESHOLDS.index(key), :, j] = given.get(key, ranges[:, j] / part)
-        if len(PREFERENCES[name]) == 2:
+            usual = ranges[:, j] / part
+            limits[THRESHOLDS.index(key), :, j] = usual if given[key] is None else given[key]
+        if len(given) == 2:
             q, p, _ = limits[:, :, j]
-            if "p" in given:
-                np.minimum(q, p, out=q)
-            else:
+            if given["p"] is None:
                 np.maximum(p, q, out=p)
+            else:
+                np.minimum(q, p, out=q)
     return limits
+
+
+def _threshold_of(value: Threshold, key: str, name: Any) -> float | None:
+    """The threshold given for one measure; None where none is."""
+    if isinstance(value, Mapping):
+        value = value.get(name)
+    if value is None:
+        return None
+    number = float(value)
+    if not (np.isfinite(number) and (number > 0 or (key == "q" and number == 0))):
+        raise ValueError(
+            f"`{key}` must be {'zero or ' if key == 'q' else ''}a positive number, got {value!r} "
+            f"for {str(name)!r}."
+        )
+    return number
 
 
 def left_open(plus: Array, minus: Array) -> tuple[Places, Places]:
