@@ -529,7 +529,7 @@ def evaluate(
         true, pred = (one_hot(side, len(names)) for side in (vectors.true, vectors.pred))
         matrices = Inputs(true, pred=pred, asked=asked)
         sum_part = partial(sum_classes, vectors)
-        of_labels = true, pred, vectors.score
+        of_labels = true, pred, vectors.by_class
     else:
         if probabilities is not None:
             raise TypeError("`probabilities` is for one label, and `y_true` is a matrix. Omit it.")

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.measures.curves import ScoreCounts
-from mlflow_mleval.measures.inputs import Csr, dense
+from mlflow_mleval.measures.inputs import Csr, dense, slices
 from mlflow_mleval.measures.sums import Inputs, Rows, Sums, summed_columns
 from mlflow_mleval.sentences import Argument, Message, count, some
 from mlflow_mleval.validation import (
@@ -34,7 +34,7 @@ _BINARY = 2
 
 @dataclass(frozen=True, eq=False)
 class ClassVectors:
-    """True and predicted classes as numbers of names, and the scores of each class, N x C."""
+    """True and predicted classes as numbers of names, and scores, N x C or of the second."""
 
     names: tuple[Hashable, ...]
     true: Ints
@@ -43,7 +43,7 @@ class ClassVectors:
     is_probability: bool
     epsilon: float
     threshold: float | None
-    first: int  # of the columns of scores that were given; 1 where only the second was
+    by_class: Array | None  # the scores where each class has its own
 
 
 def is_vector(value: Any) -> bool:
@@ -114,44 +114,43 @@ def class_vectors(
     """Truth, scores and predictions, checked against each other."""
     true = classes_of(y_true, "y_true")
     pred = None if y_pred is None else classes_of(y_pred, "y_pred")
-    given, epsilon = (None, 0.0) if y_score is None else _scores(y_score)
-    sides = (("y_score", given, y_score), ("y_pred", pred, y_pred))
+    score, epsilon, n_classes = (None, 0.0, None) if y_score is None else _scores(y_score)
+    sides = (("y_score", score, y_score), ("y_pred", pred, y_pred))
     for name, array, _ in sides:
         if array is not None and len(array) != len(true):
             want = f"the {len(true)} instances of `y_true`"
             raise ValueError(f"`{name}` must hold {want}, got {len(array)}.")
-    probable = given is not None and _is_probability(given, epsilon, probabilities)
+    probable = score is not None and _is_probability(score, epsilon, probabilities)
     for name, _, value in sides:
         same_axes(value, name, y_true, "y_true")
-    score = given
-    of_second = False
-    if given is not None and given.shape[1] == 1:
-        of_second = True
-        score = np.hstack([1 - given if probable else -given, given])
-    n_classes = None if score is None else score.shape[1]
     names = _names(true, pred, y_score, n_classes, label_names)
     at = {name: i for i, name in enumerate(names)}
     numbers = _numbers(true, "y_true", at)
+    by_class = score if getattr(score, "ndim", 0) == 2 else None
     cut: Any = None
     if pred is not None:
         pred = _numbers(pred, "y_pred", at)
     elif score is None:
         raise ValueError("`y_score` or `y_pred` must be given, got neither. Pass one.")
-    elif of_second:
+    elif by_class is not None:
+        pred = by_class.argmax(axis=1)
+    else:
         # values of a decision function, whose border is 0, were not meant to be cut at the default
         cut = label_threshold(threshold, 1)
         cut = 0.0 if cut == 0.5 and not probable else cut
-        pred = (score[:, 1] > cut).astype(np.int64)
-    else:
-        pred = score.argmax(axis=1)
-    return ClassVectors(names, numbers, pred, score, probable, epsilon, cut, int(of_second))
+        pred = (score > cut).astype(np.int64)
+    return ClassVectors(names, numbers, pred, score, probable, epsilon, cut, by_class)
 
 
-def _scores(y_score: Any) -> tuple[Array, float]:
-    """Finite scores, N x C or N x 1, and the epsilon of their type."""
+def _scores(y_score: Any) -> tuple[Array, float, int]:
+    """Finite scores, N x C or N, the epsilon of their type, and of how many classes they are."""
     given = dense(score_matrix(np.asarray(y_score)[:, None] if is_vector(y_score) else y_score))
     kind = given.dtype if given.dtype.kind == "f" else np.dtype(float)
-    return given.astype(float), float(np.finfo(kind).eps)
+    score = given.astype(float)
+    epsilon = float(np.finfo(kind).eps)
+    if score.shape[1] == 1:
+        return score[:, 0], epsilon, _BINARY
+    return score, epsilon, score.shape[1]
 
 
 def _is_probability(score: Array, epsilon: float, said: bool | None) -> bool:
@@ -163,8 +162,8 @@ def _is_probability(score: Array, epsilon: float, said: bool | None) -> bool:
         raise ValueError(f"`y_score` must lie {want}, got {got}. Leave that out.")
     if said is False or not inside:
         return False
-    total = score.sum(axis=1)
-    wrong = (np.abs(total - 1) > np.sqrt(epsilon)) & (score.shape[1] > 1)
+    total = score.sum(axis=1) if score.ndim == 2 else np.ones(1)
+    wrong = np.abs(total - 1) > np.sqrt(epsilon)
     if wrong.any():
         text = "`y_score` must sum to 1 in each row where it holds probabilities, got "
         text += f"{total[wrong][0]:.6g} {_where(wrong)}. Divide each row by its sum, or pass "
@@ -237,6 +236,8 @@ def _where(wrong: Bools) -> str:
 
 # ---- the sums of a fold --------------------------------------------------------------------------
 
+_BLOCK = 1 << 18  # cells of scores that are ranked at a time
+
 
 def sum_classes(vectors: ClassVectors, inputs: Inputs, rows: Rows) -> tuple[Sums, dict[str, Any]]:
     """The sums over some rows, and the values of each of these rows, as of `sums.sum_rows`."""
@@ -244,31 +245,26 @@ def sum_classes(vectors: ClassVectors, inputs: Inputs, rows: Rows) -> tuple[Sums
     weights = None if inputs.weights is None else inputs.weights[rows]
     true = vectors.true[rows]
     pred = vectors.pred[rows]
+    score = None if vectors.score is None else vectors.score[rows]
     right = true == pred
     values: dict[str, Any] = {"top1_accuracy": right.astype(float)}
     each = np.ones(len(true), np.int64) if weights is None else weights
     confusion = sparse.csr_array((each, (true, pred)), shape=(n_classes, n_classes))
     confusion.sum_duplicates()
     further: dict[str, Any] = {}
-    if vectors.score is not None:
-        score = vectors.score[rows]
-        is_true = one_hot(true, n_classes).toarray()
-        of_true = score[is_true]
-        given = score[:, vectors.first :]
-        counted = slice(int(n_classes == _BINARY), None)  # of two classes the second
-        # classes before the true one: with a higher score, or with an equal one a lower number
-        own = of_true[:, None]
-        before = (score > own) | ((score == own) & (np.arange(n_classes) < true[:, None]))
-        further = {
-            "score_range": (float(given.min()), float(given.max())),
-            "ranks": np.bincount(before.sum(axis=1), weights, n_classes),
-            "counts_by_score": ScoreCounts.of(score[:, counted], is_true[:, counted], weights),
-        }
+    if score is not None:
+        further = _counts_of_scores(true, score, weights)
         loss = squares = np.full(len(true), np.nan)  # where the scores are no probabilities
         if vectors.is_probability:
+            if score.ndim == 1:
+                of_true = np.where(true == 1, score, 1 - score)
+                squares = (1 - of_true) ** 2
+                largest = np.maximum(score, 1 - score)
+            else:
+                of_true = score[np.arange(len(true)), true]
+                squares = ((score**2).sum(axis=1) + 1 - 2 * of_true) / n_classes
+                largest = score.max(axis=1)
             loss = -np.log(np.clip(of_true, vectors.epsilon, 1 - vectors.epsilon))
-            squares = ((score - is_true) ** 2).mean(axis=1)
-            largest = score.max(axis=1)
             further["largest"] = ScoreCounts.of(largest[:, None], right[:, None], weights)
         values |= {"log_loss": loss, "brier_score": squares}
     values |= {name: column[rows] for name, column in inputs.further.items()}
@@ -283,3 +279,25 @@ def sum_classes(vectors: ClassVectors, inputs: Inputs, rows: Rows) -> tuple[Sums
         **further,
     )
     return sums, values
+
+
+def _counts_of_scores(true: Ints, score: Array, weights: Array | None) -> dict[str, Any]:
+    """Counts by score of each class, of two classes of the second, and ranks of the true ones."""
+    found: dict[str, Any] = {"score_range": (float(score.min()), float(score.max()))}
+    if score.ndim == 2:
+        n_classes = score.shape[1]
+        # classes before the true one: with a higher score, or with an equal one a lower number
+        ranks = np.empty(len(true), np.int64)
+        columns = np.arange(n_classes)
+        for rows in slices(len(true), max(1, _BLOCK // n_classes)):
+            s = score[rows]
+            t = true[rows, None]
+            own = np.take_along_axis(s, t, axis=1)
+            ranks[rows] = ((s > own) | ((s == own) & (columns < t))).sum(axis=1)
+        found["ranks"] = np.bincount(ranks, weights, n_classes)
+        if n_classes > _BINARY:
+            is_true = one_hot(true, n_classes).toarray()
+            return found | {"counts_by_score": ScoreCounts.of(score, is_true, weights)}
+        score = score[:, 1]
+    of_second = ScoreCounts.of(score[:, None], (true == 1)[:, None], weights)
+    return found | {"counts_by_score": of_second}

@@ -389,8 +389,12 @@ def test_reasons_say_what_is_missing():
     assert mleval.evaluate(y, s, measures="hmc").absent["f_max"] == "no `hierarchy` was given"
     sets = mleval.evaluate_hierarchical([["b"]], [["c"]], h, measures="hmc").absent
     assert sets["f_max"] == "it is of label sets, not of class sets"
-    one = mleval.evaluate(["b", "c"], [0.1, 0.8], **options).measures
-    assert one["distance_at_3"] == 0
+    one = mleval.evaluate(["b", "c"], [0.1, 0.8], **options).absent
+    assert one["distance_at_3"] == UNDEFINED
+    cut = mleval.evaluate([0, 1], [20.0, 90.0], threshold=50.0, measures="top_k_accuracy_1")
+    assert (
+        "top_k_accuracy_1" in cut.absent and cut.measures["top1_accuracy"] == 1
+    )  # no rank is told
 
 
 def test_sparse_scores_that_are_never_made_dense():
