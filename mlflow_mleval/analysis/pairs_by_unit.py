@@ -365,45 +365,50 @@ def _measured(
         raise ValueError(f"`bounds` must name measures that are compared, got {some(unknown)}.")
     if below := {m: bound for m, bound in stated.items() if not 0 < bound < np.inf}:
         raise ValueError(f"`bounds` must be above 0, got {below}.")
-    index, unit = None, None
+    index, unit, n = None, None, 0
     for measure, way in better.items():
-        values, index = _read(methods, measure, index)
+        values, index = _read(methods, measure, n, index)
+        n = len(values)
         if np.isnan(values).any(axis=1).all():
             text = f"`methods` must have values of {measure!r}, got no instance that all have."
             raise ValueError(f"{text} Leave it out.")
         if clusters is not None and unit is None:
-            unit = cluster_numbers(clusters, len(index), index)
+            unit = cluster_numbers(clusters, n, index)
         bound = _bound(measure, values, bounds)
         yield measure, -values if way == "min" else values, bound, unit
 
 
 def _read(
-    methods: Mapping[Any, Source], measure: str, index: pd.Index | None
-) -> tuple[Array, pd.Index]:
-    """One measure of all methods as finite numbers (or NaN), instances x methods, and their index,
-    which must be that of the measures before."""
+    methods: Mapping[Any, Source], measure: str, n: int, index: pd.Index | None
+) -> tuple[Array, pd.Index | None]:
+    """One measure of all methods as finite numbers (or NaN), instances x methods, and the index of
+    the instances where they have one; both must be those of the measures before."""
     columns = []
     for name, source in methods.items():
         try:
-            given = source(measure) if callable(source) else source[measure]
+            column = source(measure) if callable(source) else source[measure]
         except KeyError:
             raise ValueError(
                 f"`methods` must all have {measure!r}, but {name!r} has not. Leave one of the two "
                 "out."
             ) from None
-        column = pd.Series(given, dtype=float)
-        if np.isinf(column).any():
-            raise ValueError(f"`methods` must be finite, got others of {measure!r} for {name!r}.")
-        index = column.index if index is None else index
-        if not index.equals(column.index):
+        values = np.asarray(column, dtype=float)
+        if values.ndim != 1 or np.isinf(values).any():
             raise ValueError(
-                f"`methods` must have the same instances in the same order, got {len(column)} "
-                f"values of {measure!r} for {name!r} where others have {len(index)}, or another "
-                "index. Evaluate all methods on the same test set, or pass arrays if the order is "
-                "right."
+                "`methods` must give one finite value an instance, got another of "
+                f"{measure!r} for {name!r}, of shape {values.shape}."
             )
-        columns.append(column)
-    return np.column_stack(columns), columns[0].index
+        n = n or len(values)
+        own = column.index if isinstance(column, pd.Series) else index
+        index = own if index is None else index
+        if len(values) != n or (index is not None and not index.equals(own)):
+            raise ValueError(
+                f"`methods` must have the same instances in the same order, got {len(values)} "
+                f"values of {measure!r} for {name!r} where others have {n}, or another index. "
+                "Evaluate all methods on the same test set, or pass arrays if the order is right."
+            )
+        columns.append(values)
+    return np.column_stack(columns), index
 
 
 def _bound(measure: str, values: Array, bounds: Stated) -> float | None:
@@ -577,7 +582,8 @@ class RepeatTests(PairTests):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        doubts, untested = [*self.notes], self.table["pvalue"].isna()
+        doubts = [*self.notes]
+        untested = self.table["pvalue"].isna()
         for reason, rows in self.table[untested].groupby("doubt", sort=False):
             named = (f"{r.method_a} and {r.method_b} on {r.measure}" for r in rows.itertuples())
             doubts.append(f"Not tested, because {reason}: {some(named)}.")
@@ -717,7 +723,9 @@ def _welch(tables: Sequence[pd.DataFrame], sign: Array) -> dict[str, Array]:
         f"fewer than {FEW_REPEATS} repeats": fewest < FEW_REPEATS,
     }
     columns = {
-        **{"n": fewest.astype(int), "n_a": n[a].astype(int), "n_b": n[b].astype(int)},
+        "n": fewest.astype(int),
+        "n_a": n[a].astype(int),
+        "n_b": n[b].astype(int),
         "mean_a": mean[a],
         "mean_b": mean[b],
         "difference": difference,

@@ -304,7 +304,7 @@ INDEXED = {m: pd.DataFrame(columns) for m, columns in clustered(0)[0].items()}
         ({}, {"measures": ["recall"]}, "'a' has not"),
         ({"b": FIRST.iloc[::-1]}, {}, "another index"),
         ({"b": {"f1": np.zeros(59)}}, {}, "59 values of 'f1' for 'b' where others have 60"),
-        ({"a": {"f1": [np.inf, 0]}, "b": {"f1": [0, 0]}}, {}, "be finite, got others of 'f1'"),
+        ({"a": {"f1": [np.inf, 0.0]}, "b": {"f1": [0.0, 0.0]}}, {}, "one finite value an instance"),
         ({"a": {"f1": [np.nan, 0]}, "b": {"f1": [0, np.nan]}}, {}, "no instance that all have"),
         ({}, {"bounds": {"x": 1.0}}, "measures that are compared, got x"),
         ({}, {"bounds": {"f1": 0.0}}, "above 0"),
