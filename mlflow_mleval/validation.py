@@ -124,17 +124,25 @@ def matrix_shape(value: Any, name: str) -> Any:
             f"`{name}` must be an array without a mask, got a masked array. Fill or drop the "
             "masked cells."
         )
+    parts = value if isinstance(value, list | tuple) else ()
+    if parts and all(getattr(part, "ndim", 0) == 2 for part in parts):
+        raise ValueError(
+            f"`{name}` must be a matrix N x K, got a list of {len(parts)} arrays, the first "
+            f"of shape {parts[0].shape}: what `predict_proba` gives for several outputs, the "
+            "classes of one label in each. Pass the probabilities of class 1, "
+            f"np.column_stack([p[:, 1] for p in {name}]); where a label has one class only, "
+            "they are 0 or 1 throughout."
+        )
     try:
         array: Any = value.tocsr() if sparse.issparse(value) else np.asarray(value)
-        got = f"shape {array.shape}"
     except ValueError:
-        array, got = None, "rows of different lengths"
-    if array is None or array.ndim != 2:
         raise ValueError(
-            f"`{name}` must be a matrix N x K, got {got}. For one instance, pass a matrix of one "
-            "row; of what `predict_proba` gives for several outputs, the probabilities of class 1, "
-            f"np.column_stack([p[:, 1] for p in {name}]). {_SETS_HINT} One label of several "
-            "classes has a vector of classes as `y_true`."
+            f"`{name}` must be a matrix N x K, got rows of different lengths. {_SETS_HINT}"
+        ) from None
+    if array.ndim != 2:
+        raise ValueError(
+            f"`{name}` must be a matrix N x K, got shape {array.shape}. For one instance, pass a "
+            "matrix of one row; one label of several classes has a vector of classes as `y_true`."
         )
     if array.dtype.kind == "O":
         array = _from_objects(array, name)

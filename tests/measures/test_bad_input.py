@@ -174,10 +174,9 @@ def test_a_range_shows_that_it_leaves_the_unit_interval():
 @pytest.mark.parametrize("width", [1, 2])
 def test_the_list_of_predict_proba_is_named(width):
     by_label = [np.full((2, 2), 0.5), np.full((2, width), 0.5)]  # a label may have one class
-    got = r"shape \(2, 2, 2\)" if width == 2 else "rows of different lengths"
     said = (
-        rf"`y_score` must be a matrix N x K, got {got}.* what `predict_proba` gives .* "
-        r"np.column_stack\(\[p\[:, 1\] for p in y_score\]\)"
+        r"`y_score` must be a matrix N x K, got a list of 2 arrays, the first of shape \(2, 2\): "
+        r"what `predict_proba` gives .* np.column_stack\(\[p\[:, 1\] for p in y_score\]\)"
     )
     with pytest.raises(ValueError, match=said):
         mleval.evaluate([[1, 0], [0, 1]], by_label)
