@@ -93,7 +93,8 @@ def equivalence(
     probability(alpha, "alpha")
     if not 0 < float(rope) < np.inf:
         raise ValueError(f"`rope` must be positive, in units of the measure, got {rope!r}.")
-    pairs, n, mean, error = _means(table, ratio)
+    ratio = checked_ratio(ratio)
+    pairs, _, n, mean, error = _means(table, ratio)
     above, below = (special.stdtr(n - 1, -_t(x, error)) for x in (mean + rope, rope - mean))
     pvalue = np.maximum(above, below)
     corrected = holm(pvalue)
@@ -116,8 +117,9 @@ def equivalence(
 
 def _means(
     table: ArrayLike | pd.DataFrame, ratio: float | None
-) -> tuple[PairDifferences, Array, Array, Array]:
-    """The pairs of methods; by pair the rows that both have, mean difference and its error."""
+) -> tuple[PairDifferences, Array, Array, Array, Array]:
+    """The pairs of methods and their differences; by pair the rows that both have, the mean
+    difference and its error."""
     pairs = PairDifferences(table)
     difference = pairs[:]
     n = (~np.isnan(difference)).sum(axis=1)
@@ -127,7 +129,7 @@ def _means(
             "hardly any result."
         )
     mean, deviation = moments(difference, pairs.noise)
-    return pairs, n, mean, deviation * np.sqrt(variance_factor(n, checked_ratio(ratio)))
+    return pairs, difference, n, mean, deviation * np.sqrt(variance_factor(n, ratio))
 
 
 def _t(distance: Array, error: Array) -> Array:
@@ -199,10 +201,12 @@ class PowerCurve:
             f"{n:,.0f}" if n <= FARTHEST else f"more than {FARTHEST:,}"
             for n in (self.needed, self.needed_low, self.needed_high)
         )
+        about = "about " if self.needed <= FARTHEST else ""
         ends = low if low == high else f"{low} to {high}"
         return (
-            f"Were the difference the one observed, it would take {number} datasets {told} with a "
-            f"chance of {self.target:.0%}, and there are {self.n:,}; these leave {ends} open."
+            f"Were the difference the one observed, it would take {about}{number} datasets {told} "
+            f"with a chance of {self.target:.0%}, and there are {self.n:,}; these leave {ends} "
+            "open."
         )
 
 
@@ -370,8 +374,9 @@ def bayesian_t(
             f"`credible_level` must be at least 0.5, got {credible_level!r}. Two outcomes could "
             "reach it at once."
         )
-    pairs, n, mean, scale = _means(table, ratio)
-    difference, unit = pairs[:], np.sqrt(variance_factor(n, ratio))
+    ratio = checked_ratio(ratio)
+    pairs, difference, n, mean, scale = _means(table, ratio)
+    unit = np.sqrt(variance_factor(n, ratio))
     called = 0
     changes = Signs(difference.shape[1], n_resamples=CHANGES, seed=seed).matrix().T[1:]
     for change in changes:
@@ -394,9 +399,8 @@ def bayesian_t(
         "decision": np.select(reached, ["a", "b", "equivalent"], "undecided"),
     }
     methods, warnings = pairs.frame.columns.tolist(), tuple(taken_for_certain(scale))
-    by_chance = called / len(changes)
-    about = (rope, credible_level, methods, ratio, by_chance, seed, warnings)
-    return BayesResult(pd.DataFrame(columns), *about)
+    table, by_chance = pd.DataFrame(columns), called / len(changes)
+    return BayesResult(table, rope, credible_level, methods, ratio, by_chance, seed, warnings)
 
 
 def checked_rope(rope: float, of: str) -> float:

@@ -546,7 +546,7 @@ def _signs_in_words(signs: AnyArray, measures: Sequence[str]) -> str:
     for word, sign in (("better", 1), ("worse", -1), ("equal", 0)):
         on = [*compress(measures, signs == sign)]
         if len(on) == len(measures) > 1:
-            return f"{word} on all"
+            return f"{word} on {'both' if len(on) == 2 else 'all'}"
         if on:
             said.append(f"{word} on {', '.join(on)}")
     return ", ".join(said)
