@@ -386,13 +386,14 @@ class FitClock:
         self, fit: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any
     ) -> tuple[Any, float]:
         """What the fit returns, and its seconds without those of MLflow."""
+        outer = getattr(self._local, "fit", None)
         self._local.fit = own = _Fit(time.perf_counter())
         try:
             result = fit(estimator, *args, **kwargs)
             own.note(0)
             return result, own.seconds
         finally:
-            self._local.fit = None
+            self._local.fit = outer
 
     def __getattr__(self, name: str) -> Any:
         announce = getattr(self._before, name)
@@ -523,7 +524,7 @@ class SklearnAutolog:
         """Whether this is a classification, of label sets or of one label; why not is said once."""
         try:
             regressor, classifier = is_regressor(estimator), is_classifier(estimator)
-            labels, several = estimators.labels_of(Y), np.ndim(Y) == 2
+            labels, columns = estimators.labels_of(Y), (*np.shape(Y), 0)[1]
         except Exception:  # no estimator: scikit-learn will say so
             return False
         if not regressor and (isinstance(labels, int) or (classifier and labels is not None)):
@@ -532,7 +533,7 @@ class SklearnAutolog:
         if regressor:
             why = "it is a regressor, and mleval evaluates classifiers; MLflow's own logs it"
         text = f"nothing is logged of {type(estimator).__name__}: {why}."
-        if (regressor or (classifier and several)) and text not in self._said:
+        if (regressor or (classifier and columns > 1)) and text not in self._said:
             self._said.add(text)
             self.sink.warn(text)
         return False
