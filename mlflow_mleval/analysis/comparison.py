@@ -142,7 +142,9 @@ class Comparison(Detailed):
             None if self.redundancy is None else self.redundancy.correlation,
             self.stability is not None,
             self.absent,
-            **{part: getattr(self, part) for part in ("folds", "profiles", "instances")},
+            folds=self.folds,
+            profiles=self.profiles,
+            instances=self.instances,
         )
 
     @property
