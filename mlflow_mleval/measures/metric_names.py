@@ -282,7 +282,9 @@ def proposed_direction(name: str) -> Direction | None:
 def is_cost(name: str) -> bool:
     """Whether the words of a name mean time, money, tokens or size."""
     costs = {*_COSTS.split("|"), "params", "parameters", "flops"}
-    return proposed_direction(name) != "max" and not costs.isdisjoint(_words(name))
+    return proposed_direction(name) != "max" and not costs.isdisjoint(
+        word.rstrip("0123456789") for word in _words(name)
+    )
 
 
 def is_share(name: str) -> bool:

@@ -95,9 +95,9 @@ def test_every_library_names_its_documentation():
 
 
 def test_words_of_names_tell_costs_shares_and_ranges():
-    costs = ("fit_time", "latency_ms", "totalTokens", "cost_sensitive_accuracy", "f1")
+    costs = ("fit_time", "latency_ms2", "totalTokens", "cost_sensitive_accuracy", "f1")
     assert [*map(names.is_cost, costs)] == [True, True, True, False, False]
-    assert [*map(names.is_share, ("test_acc", "micro_f1", "loss"))] == [True, True, False]
+    assert [*map(names.is_share, ("TotalF1", "micro_f1", "loss"))] == [True, True, False]
     unbounded = (-float("inf"), float("inf"))
     assert names.range_of("test_acc", [0.9]) == (0, 1)
     for name, value in (("test_acc", 93.0), ("val_loss", 0.9)):
